@@ -1,0 +1,29 @@
+# Each target sets up what it needs first; see scripts/setup.sh. `make help` lists them.
+SHELL := /bin/bash
+BIN := .venv/bin
+
+# Compiled programs are kept between runs: a second start does not compile again.
+export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
+
+.PHONY: help quickstart test lint clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
+
+quickstart: ## train and evaluate the tiny policy, then write runs/quickstart/report.html
+	@scripts/setup.sh env
+	@$(BIN)/gui-rl quickstart
+
+test: ## run every test, lint and layout checks included
+	@scripts/setup.sh env,dev
+	@$(BIN)/pytest -n 2 --dist loadfile
+
+lint: ## format check, lint, import floors
+	@scripts/setup.sh env,dev
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/lint-imports
+
+clean: ## remove the virtual environment, caches and build products; runs/ stays
+	rm -rf .venv .cache .pytest_cache .ruff_cache .import_linter_cache build dist *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,311 @@
+"""Real Chromium pages: one browser process, a pool of pages for every kind of page, screenshots through CDP.
+
+In: page kinds (HTML, size in css px, touch or mouse) and state JSON. Out: `Screen`s that are leased one user at a time; a
+screen loads a state, takes real input (see `inputs.py`) and gives back its state JSON and its pixels.
+
+A page is loaded once; afterwards only its state is replaced (`window.app.load`). Pages of one kind share a browser context
+(fixed viewport, device pixel ratio 1, reduced motion, no network) and are replaced after `RECYCLE_AFTER` leases. No page
+belongs to a browser that has died: the next lease starts a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import os
+import shutil
+import struct
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from playwright.async_api import Browser as Chromium
+from playwright.async_api import BrowserContext, CDPSession, Page, Playwright, async_playwright
+from playwright.async_api import Error as PlaywrightError
+
+from . import orphans
+from .errors import UserError
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = (
+    "--disable-frame-rate-limit",
+    "--disable-gpu-vsync",
+    "--disable-checker-imaging",  # images are decoded before they are drawn: equal states give equal pixels
+    "--disable-background-networking",
+    "--disable-domain-reliability",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--font-render-hinting=none",
+)
+RECYCLE_AFTER = 500  # leases of one page
+IDLE_PAGES = 64  # kept of one kind
+TIMEOUT_S = 30.0  # of one exchange with a page: a page that takes longer is lost
+OFF_SCREEN = (-10, -10)  # css px: where the mouse is before a policy has moved it
+
+T = TypeVar("T")
+
+
+class BrowserLost(Exception):
+    """The page, its renderer or the whole browser has died, or does not reply."""
+
+
+class PageError(Exception):
+    """The page's own code threw."""
+
+
+def find_chromium() -> str:
+    """The browser's executable: $GUI_RL_CHROMIUM, else the first of `NAMES` on PATH; UserError when there is none."""
+    named = os.environ.get("GUI_RL_CHROMIUM")
+    for name in [named] if named else NAMES:
+        if path := shutil.which(name):
+            return path
+    if named:
+        raise UserError(f"GUI_RL_CHROMIUM names {named!r}, which cannot be run: correct or unset it")
+    raise UserError("no Chromium was found: `apt-get install chromium`, or name one with GUI_RL_CHROMIUM=/path/to/chromium")
+
+
+@dataclass(frozen=True)
+class PageKind:
+    """What all pages of one kind share: HTML with `window.app`, viewport in css px, touch or mouse."""
+
+    name: str
+    html: str
+    width: int
+    height: int
+    touch: bool = False
+
+
+@dataclass(frozen=True)
+class View:
+    """What a screen shows: base64 PNG with its size in pixels as read from its own header, and the state's JSON."""
+
+    png_base64: str
+    width: int
+    height: int
+    state: dict[str, Any]
+
+    @property
+    def png(self) -> bytes:
+        return base64.b64decode(self.png_base64)
+
+
+def png_size(png_base64: str) -> tuple[int, int]:
+    """(width, height) in pixels from the header of a base64 PNG; ValueError if it is none."""
+    head = base64.b64decode(png_base64[:32])
+    if len(head) < 24 or head[:8] != b"\x89PNG\r\n\x1a\n":
+        raise ValueError("the screenshot is not a PNG")
+    return struct.unpack(">II", head[16:24])
+
+
+_STATE = "async function () { if (this.app.settled) await this.app.settled(); return JSON.stringify(this.app.state()) }"
+_RESET = """function (state) {
+  document.activeElement?.blur(); getSelection()?.removeAllRanges(); scrollTo(0, 0); this.app.load(state);
+}"""
+
+
+class Screen:
+    """One page on lease. Every method raises BrowserLost when the browser is gone, PageError when the page's code throws."""
+
+    def __init__(self, kind: PageKind, page: Page, cdp: CDPSession, window: str, browser: Chromium) -> None:
+        self.kind, self.page, self.browser, self.leases = kind, page, browser, 0
+        self.pointer: tuple[int, int] = OFF_SCREEN
+        self.usable = True
+        self._cdp, self._window = cdp, window
+
+    async def exchange(self, work: Awaitable[T]) -> T:
+        """Await one or several messages to the page; a lost browser and a lost reply are BrowserLost."""
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                return await work
+        except TimeoutError:
+            self.usable = False
+            raise BrowserLost(f"the page {self.kind.name!r} did not reply within {TIMEOUT_S:.0f} s") from None
+        except PlaywrightError as error:
+            self.usable = False
+            raise BrowserLost(str(error).splitlines()[0]) from error
+
+    async def send(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """One message of the Chrome DevTools protocol."""
+        return await self.exchange(self._cdp.send(method, parameters))
+
+    async def send_all(self, *messages: tuple[str, dict[str, Any]]) -> None:
+        """Several messages, handled by the browser in this order, without waiting for each reply in between."""
+        await self.exchange(asyncio.gather(*(self._cdp.send(method, parameters) for method, parameters in messages)))
+
+    async def call(self, function: str, *arguments: Any) -> Any:
+        """Call a JavaScript function with `this` = window; arguments travel as data, never as source (R5)."""
+        reply = await self.send(
+            "Runtime.callFunctionOn",
+            functionDeclaration=function,
+            objectId=self._window,
+            arguments=[{"value": argument} for argument in arguments],
+            awaitPromise=True,
+            returnByValue=True,
+        )
+        if thrown := reply.get("exceptionDetails"):
+            described = thrown.get("exception", {}).get("description") or thrown.get("text", "unknown error")
+            raise PageError(f"{self.kind.name}: {described.splitlines()[0]}")
+        return reply["result"].get("value")
+
+    async def load(self, state: Mapping[str, Any]) -> None:
+        """Show `state`: pointer off the screen, nothing focused or selected, scrolled to the top."""
+        if not self.kind.touch:
+            await self.exchange(self.page.mouse.move(*OFF_SCREEN))
+        self.pointer = OFF_SCREEN
+        await self.call(_RESET, state)
+
+    async def state(self) -> dict[str, Any]:
+        """The state JSON, once the page says that it is settled (`window.app.settled`, where it has one)."""
+        return json.loads(await self.call(_STATE))
+
+    async def view(self) -> View:
+        """State and pixels. Taking the picture makes Chromium draw a frame of the present document first."""
+        state = await self.state()
+        shot = (await self.send("Page.captureScreenshot", format="png", optimizeForSpeed=True))["data"]
+        return View(shot, *png_size(shot), state)
+
+    async def elements(self) -> list[dict[str, Any]]:
+        """Visible interactive elements as the page reports them: {"name", "box": [x0, y0, x1, y1]} in css px."""
+        return await self.call("function () { return this.app.elements() }")
+
+    async def tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Result of a tool of the app: {"success", "result", "error_message"}."""
+        return await self.call("function (name, args) { return this.app.tool(name, args) }", name, arguments)
+
+
+class Browser:
+    """One Chromium and its pages. `async with Browser() as browser: screen = await browser.lease(kind)`."""
+
+    def __init__(self, executable: str | None = None) -> None:
+        self.executable = executable or find_chromium()
+        self.launches = 0
+        self._playwright: Playwright | None = None
+        self._chromium: Chromium | None = None
+        self._contexts: dict[tuple[int, int, bool], BrowserContext] = {}
+        self._idle: defaultdict[PageKind, list[Screen]] = defaultdict(list)
+        self._starting, self._opening = asyncio.Lock(), asyncio.Semaphore(4)
+
+    async def __aenter__(self) -> Browser:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    @property
+    def alive(self) -> bool:
+        return self._chromium is not None and self._chromium.is_connected()
+
+    async def start(self) -> None:
+        """Launch Chromium unless it runs; reaps what a killed owner left behind. Raises UserError if it cannot start."""
+        async with self._starting:
+            if self.alive:
+                return
+            await self._discard()
+            orphans.reap()
+            self._playwright = await async_playwright().start()
+            flags = [*FLAGS, orphans.label(), *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+            try:
+                self._chromium = await self._playwright.chromium.launch(
+                    executable_path=self.executable,
+                    args=flags,
+                    handle_sigint=False,
+                    handle_sigterm=False,
+                    handle_sighup=False,
+                )
+            except PlaywrightError as error:
+                await self._discard()
+                reason = str(error).strip().splitlines()[0]
+                raise UserError(f"{self.executable} does not start ({reason}); try it with --headless") from error
+            self.launches += 1
+
+    async def stop(self) -> None:
+        """Close every page and the browser. A second call does nothing."""
+        async with self._starting:
+            await self._discard()
+
+    async def _discard(self) -> None:
+        self._idle.clear()
+        self._contexts.clear()
+        chromium, playwright, self._chromium, self._playwright = self._chromium, self._playwright, None, None
+        for closing in (chromium and chromium.close(), playwright and playwright.stop()):
+            if closing:
+                with contextlib.suppress(Exception):  # what is dead already cannot be closed
+                    await asyncio.wait_for(closing, 10)
+
+    async def lease(self, kind: PageKind) -> Screen:
+        """A screen of this kind for one user, until `release`. Raises BrowserLost if the browser dies meanwhile."""
+        await self.start()
+        idle = self._idle[kind]
+        while idle:
+            screen = idle.pop()
+            if screen.usable and screen.browser is self._chromium and not screen.page.is_closed():
+                break
+        else:
+            async with self._opening:
+                screen = await self._open(kind)
+        screen.leases += 1
+        return screen
+
+    async def _open(self, kind: PageKind) -> Screen:
+        chromium, shape = self._chromium, (kind.width, kind.height, kind.touch)
+        if chromium is None:
+            raise BrowserLost("the browser has been stopped")
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                if shape not in self._contexts:
+                    self._contexts[shape] = await chromium.new_context(
+                        viewport={"width": kind.width, "height": kind.height},
+                        device_scale_factor=1,
+                        has_touch=kind.touch,
+                        reduced_motion="reduce",
+                        locale="en-US",
+                        timezone_id="UTC",
+                        color_scheme="light",
+                        service_workers="block",
+                        offline=True,
+                    )
+                page = await self._contexts[shape].new_page()
+                await page.set_content(kind.html)
+                cdp = await page.context.new_cdp_session(page)
+                window = await cdp.send("Runtime.evaluate", {"expression": "globalThis"})
+        except TimeoutError:
+            raise BrowserLost(f"no page {kind.name!r} within {TIMEOUT_S:.0f} s") from None
+        except PlaywrightError as error:
+            raise BrowserLost(str(error).splitlines()[0]) from error
+        screen = Screen(kind, page, cdp, window["result"]["objectId"], chromium)
+        page.on("crash", lambda _: setattr(screen, "usable", False))
+        return screen
+
+    async def release(self, screen: Screen) -> None:
+        """Give a screen back; a used-up or broken one is closed."""
+        current = screen.usable and screen.browser is self._chromium and self.alive
+        if current and screen.leases < RECYCLE_AFTER and len(self._idle[screen.kind]) < IDLE_PAGES:
+            self._idle[screen.kind].append(screen)
+            return
+        with contextlib.suppress(PlaywrightError, TimeoutError):
+            await asyncio.wait_for(screen.page.close(), 5)
+
+
+Draw = Callable[[str, Mapping[str, Any]], Awaitable[tuple[bytes, list[dict[str, Any]]]]]
+
+
+@contextlib.asynccontextmanager
+async def screen_pages(pages: Mapping[str, tuple[str, int, int]]) -> AsyncIterator[Draw]:
+    """Pages for drawing only: `pages` maps a name to (HTML, width, height in css px).
+
+    Yields `await draw(name, state) -> (PNG bytes, elements)`. One Chromium, closed at exit.
+    """
+    kinds = {name: PageKind(name, html, width, height) for name, (html, width, height) in pages.items()}
+    async with Browser() as browser:
+        screens: dict[str, Screen] = {}
+
+        async def draw(name: str, state: Mapping[str, Any]) -> tuple[bytes, list[dict[str, Any]]]:
+            if name not in screens:
+                screens[name] = await browser.lease(kinds[name])
+            await screens[name].load(state)
+            return (await screens[name].view()).png, await screens[name].elements()
+
+        yield draw

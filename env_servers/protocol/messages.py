@@ -1,0 +1,216 @@
+"""What travels between an environment server and its clients, as JSON under /v1.
+
+Sessions are leases: who creates one gets its token. An episode begins with `reset` and is numbered; a step is named by
+(episode, step), where `step` is the number of the observation that it acts on, so that a re-sent step is recognised (R31).
+A picture is base64 PNG, once (R32). Every error is a `Problem` (RFC 9457) with a stable `code`.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Device = Literal["mobile", "desktop", "web"]
+Outcome = Literal[
+    "success", "fail", "format_fail", "step_limit", "policy_timeout", "env_crash", "reset_failed", "grader_error"
+]
+FAULTS: tuple[Outcome, ...] = ("env_crash", "reset_failed", "grader_error")  # never scored, in no denominator (R24)
+MOST_SESSIONS_A_CALL = 256
+
+
+class Message(BaseModel):
+    """Base of all messages: immutable, and an unknown field is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TaskInfo(Message):
+    """One task of a suite. tool_beneficial: +1 where its tools save actions, else -1."""
+
+    id: str
+    device: Device
+    instruction_template: str
+    tags: list[str]
+    tool_beneficial: int
+    feasible: bool
+    max_steps: int
+
+
+class CreateSessions(Message):
+    """A request for `count` sessions on one task and seed (a group, R38).
+
+    ttl_s: hard limit of each session's life. idle_s: it ends earlier when its owner is silent for this long; every request
+    counts, a heartbeat too. tools: true offers all tools of the app, a list those named. script: the owner may ask for the
+    task's scripted moves.
+    """
+
+    suite: str = "virtual"
+    task: str
+    seed: int = Field(ge=0)
+    count: int = Field(1, ge=1, le=MOST_SESSIONS_A_CALL)
+    ttl_s: float = Field(3600, gt=0, le=86_400)
+    idle_s: float = Field(300, gt=0, le=86_400)
+    tools: bool | list[str] = False
+    script: bool = False
+
+
+class Lease(Message):
+    """A session and what is true of it for all its life. generation: names this run of the server.
+
+    total: the number K of checkpoints. tools: the signatures offered, as a prompt shows them.
+    """
+
+    session: str
+    token: str
+    generation: str
+    suite: str
+    task: str
+    seed: int
+    device: Device
+    instruction: str
+    css_width: int
+    css_height: int
+    max_steps: int
+    total: int
+    tools: list[dict[str, Any]]
+
+
+class Observation(Message):
+    """The screen before step `step` of an episode.
+
+    screenshot: base64 PNG of `width` x `height` pixels (measured from the PNG itself); css_width x css_height is the size in
+    css px. tool_results: those of the call that led here. state_hash: SHA-256 of the state's canonical JSON.
+    """
+
+    episode: int
+    step: int
+    device: Device
+    instruction: str
+    screenshot: str = Field(repr=False)
+    width: int
+    height: int
+    css_width: int
+    css_height: int
+    device_pixel_ratio: float
+    tool_results: list[dict[str, Any]]
+    state_hash: str
+
+    @property
+    def png(self) -> bytes:
+        return base64.b64decode(self.screenshot)
+
+
+class Action(Message):
+    """A call: the family's GUI function with its `action`, or a tool."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+class Response(Message):
+    """What the policy said, as it was sampled; the server keeps it with the episode and never re-tokenises it (R7)."""
+
+    text: str
+    token_ids: list[int] = Field(default_factory=list)
+
+
+class StepRequest(Message):
+    """One step. `action` null with a `parse_error` is a response without a valid call: it counts and changes nothing."""
+
+    episode: int = Field(ge=1)
+    step: int = Field(ge=0)
+    action: Action | None = None
+    parse_error: str | None = None
+    response: Response | None = None
+
+    @model_validator(mode="after")
+    def _one_of(self) -> StepRequest:
+        if (self.action is None) == (self.parse_error is None):
+            raise ValueError("give an action, or action null and a parse_error")
+        return self
+
+
+class StepReply(Message):
+    """terminated: the policy ended the episode. truncated: it has used all its steps.
+
+    tool_result: of a tool call, {"success", "result", "error_message"}. error: why the call was not carried out (a failure of
+    `actions.validate_call`, or `unsupported`); the step counts and changes nothing.
+    """
+
+    observation: Observation
+    terminated: bool
+    truncated: bool
+    tool_result: dict[str, Any] | None = None
+    error: str | None = None
+
+
+class EvaluateReply(Message):
+    """The verdict on an episode, found once and cached.
+
+    score: 1 on success, 0 otherwise, null for a fault of the environment, which is no verdict on the policy (R33).
+    progress: prefix length m of K = total, c_k being the maximum over all steps of checkpoint k (GUI-Owl-1.5, 2.2.2).
+    checkpoints: the first observation in which each held. parse_failures: responses without a valid call.
+    """
+
+    outcome: Outcome
+    score: float | None
+    progress: int
+    total: int
+    checkpoints: list[int | None]
+    steps: int
+    parse_failures: int
+    detail: str | None = None
+
+
+class StepRecord(Message):
+    """A step as the server keeps it; state_hash and held (which checkpoints hold) are those after the step."""
+
+    step: int
+    action: Action | None
+    parse_error: str | None
+    error: str | None
+    tool_result: dict[str, Any] | None
+    response: Response | None
+    state_hash: str
+    held: list[bool]
+
+
+class EpisodeReply(Message):
+    """A session's present episode with everything that was sent to it."""
+
+    session: str
+    episode: int
+    suite: str
+    task: str
+    seed: int
+    instruction: str
+    status: Literal["running", "terminated", "truncated", "fault", "closed"]
+    steps: list[StepRecord]
+
+
+class ScriptReply(Message):
+    """The task's own next move from the present state; coordinates on the 0-1000 grid, box in css px."""
+
+    action: Action
+    conclusion: str
+    box: tuple[float, float, float, float] | None
+
+
+class Heartbeat(Message):
+    """expires_in_s: until the session's hard limit."""
+
+    generation: str
+    expires_in_s: float
+
+
+class Problem(Message):
+    """An error as RFC 9457 problem details; `code` never changes its meaning. outcome: set for faults of the environment."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    code: str
+    detail: str
+    outcome: Outcome | None = None

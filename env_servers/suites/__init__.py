@@ -1,0 +1,27 @@
+"""The task suites: `SUITES[name]` offers `tasks()` (task by id) and `instantiate(task, seed)`."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from env_servers.errors import UserError
+
+from . import virtual
+from .virtual.app import Task, TaskInstance
+
+SUITES: dict[str, ModuleType] = {"virtual": virtual}
+
+
+def tasks(suite: str) -> dict[str, Task]:
+    """All tasks of a suite by id; raises UserError for an unknown suite."""
+    if suite not in SUITES:
+        raise UserError(f"there is no suite {suite!r}; choose one of: {', '.join(sorted(SUITES))}")
+    return SUITES[suite].tasks()
+
+
+def instantiate(suite: str, task_id: str, seed: int) -> TaskInstance:
+    """One instance of a task; raises UserError for an unknown suite or task."""
+    known = tasks(suite)
+    if task_id not in known:
+        raise UserError(f"suite {suite!r} has no task {task_id!r}; `gui-rl env tasks` lists them")
+    return SUITES[suite].instantiate(known[task_id], seed)

@@ -1,0 +1,1 @@
+"""Files: the desktop file manager. See `app.py`."""

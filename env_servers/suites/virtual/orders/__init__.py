@@ -1,0 +1,1 @@
+"""Orders: the phone app. See `app.py`."""

@@ -1,0 +1,1 @@
+"""Shop: the web shop. See `app.py`."""

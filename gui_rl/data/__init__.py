@@ -1,0 +1,1 @@
+"""Data: trajectories and their storage, deterministic input pipelines, and the packing of samples into rows."""

@@ -1,0 +1,59 @@
+"""Stored turns to training samples, and samples to the micro-batches of one step.
+
+In: `Episode`s. Out: a `Batch` `[A, B, ...]` of static shape. A turn is a sample: its stored prompt ids are the trunk, its
+stored response ids the one branch; only the screenshots are decoded anew.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from gui_rl.data.batch import Batch, split
+from gui_rl.data.packing import Branch, Sample, assign_rows, pack
+from gui_rl.data.schema import Episode
+from gui_rl.model.config import ModelConfig
+from gui_rl.prompt.images import prepare
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchShape:
+    """Static shape of a step's batch.
+
+    Attributes:
+      rows: rows of a micro-batch (B).
+      row_length: tokens in a row.
+      row_patches: image patches in a row.
+      micro_batches: micro-batches of a step (A); doubled as often as a step's samples need it, so that few shapes occur.
+    """
+
+    rows: int = 16
+    row_length: int = 192
+    row_patches: int = 240
+    micro_batches: int = 2
+
+
+def turn_sample(episode: Episode, index: int, **streams: np.ndarray | float) -> Sample:
+    """The sample of one turn; `streams` are the per-token fields of its `Branch`, e.g. `ce_weight=1.0`."""
+    turn = episode.turns[index]
+    images = tuple(prepare(episode.turns[number].screenshot) for number in turn.image_turns)
+    return Sample(f"{episode.id} turn {index}", turn.prompt_ids, images, (Branch(turn.response_ids, **streams),))
+
+
+def micro_batches(samples: Sequence[Sample], cfg: ModelConfig, shape: BatchShape) -> Batch:
+    """Packs all samples of a step into `[A, B, ...]`; rows that stay empty have weight 0.
+
+    Raises:
+      PackingError: with the sample's id, for one that is longer than a row.
+    """
+    needed = assign_rows(samples, shape.row_length, shape.row_patches).rows
+    count = shape.micro_batches
+    while count * shape.rows < needed:
+        count *= 2
+    batch = pack(
+        samples, cfg.image_token_id, shape.row_length, shape.row_patches, rows=count * shape.rows,
+        merge=cfg.vision.spatial_merge_size, side=cfg.vision.position_side,
+    )  # fmt: skip
+    return split(batch, count)

@@ -1,0 +1,1 @@
+"""Learning: batches, losses, advantages, rewards, buffer, schedules, merging, the train step and its checkpoints."""

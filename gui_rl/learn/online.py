@@ -1,0 +1,220 @@
+"""Online reinforcement learning: MRPO (GUI-Owl-1.5, section 2.4.3).
+
+The loop, once a step:
+1. The device phase names the family; tasks and fresh training seeds of it are drawn.
+2. The present policy plays a pool of k*n episodes of each task (`play_pools`).
+3. The buffer makes a group of n out of each pool: kept, swapped or empty (`select_group`).
+4. Rewards minus the group's mean become advantages; every turn of every member is a sample, with the ids and the
+   log-probabilities it was sampled with (token-ID transport).
+5. One optimisation step; the sampler gets the new weights under the next version.
+Every draw is a function of the seed and the step, so that a resumed run plays the same tasks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gui_rl.data.packing import Sample
+from gui_rl.data.samples import BatchShape, micro_batches, turn_sample
+from gui_rl.data.schema import Episode
+from gui_rl.learn import checkpoint
+from gui_rl.learn.advantages import Aggregation, aggregation_weights, group_advantages
+from gui_rl.learn.buffer import BufferState, SwapWeights, select_group
+from gui_rl.learn.schedule import PhaseMode, device_phases
+from gui_rl.learn.state import TrainState
+from gui_rl.learn.step import TrainStep, place
+from gui_rl.model.config import ModelConfig
+from gui_rl.rollout.agents import PolicyAgent
+from gui_rl.rollout.env_client import EnvClient
+from gui_rl.rollout.groups import Pool, play_pools
+
+
+@dataclasses.dataclass(frozen=True)
+class MRPOConfig:
+    """Settings of MRPO. The paper states neither n, k, the learning rate nor the stage length: these are ours.
+
+    Attributes:
+      steps: optimisation steps.
+      group, oversample: n trajectories a group, k: a pool has k*n.
+      tasks: tasks a step.
+      phases, stage_steps: how the device families alternate (`device_phases`).
+      learning_rate: constant after `warmup` steps.
+      swap_weights: "none" (the paper) or "horvitz_thompson", which undoes the swap's bias.
+      aggregation: what the policy-gradient mean is taken over.
+      parse_penalty: taken off the reward of a trajectory that held any response without a valid call, once.
+      parallel: episodes at a time.
+      deadline_s: wall-clock limit of a step's rollout, seconds.
+      checkpoint_every: steps between checkpoints; one is always made at the end.
+      seed: of tasks, seeds and subsamples.
+      shape: rows of a micro-batch.
+    """
+
+    steps: int = 36
+    group: int = 4
+    oversample: int = 2
+    tasks: int = 8
+    phases: PhaseMode = "cycle"
+    stage_steps: int = 3
+    learning_rate: float = 3e-4
+    warmup: int = 2
+    swap_weights: SwapWeights = "none"
+    aggregation: Aggregation = "token"
+    parse_penalty: float = 0.1
+    parallel: int = 32
+    deadline_s: float = 120.0
+    checkpoint_every: int = 6
+    seed: int = 0
+    shape: BatchShape = BatchShape()
+
+
+@dataclasses.dataclass(frozen=True)
+class StepReport:
+    """What happened in one step, for logs and curves."""
+
+    step: int
+    families: tuple[str, ...]
+    metrics: Mapping[str, float]
+    episodes: Sequence[Episode]
+
+
+async def train(
+    state: TrainState,
+    step: TrainStep,
+    agent: PolicyAgent,
+    client: EnvClient,
+    tasks: Mapping[str, Sequence[tuple[str, str]]],
+    seeds: range,
+    cfg: ModelConfig,
+    config: MRPOConfig,
+    mesh,
+    directory: Path,
+    report: Callable[[StepReport], None],
+) -> TrainState:
+    """Trains from the state's step to `config.steps`.
+
+    Args:
+      state: the policy; donated to the steps.
+      step: from `make_train_step`.
+      agent: the policy behind a sampler, which gets new weights after every step.
+      client: environment servers.
+      tasks: (suite, task id) pairs of each family.
+      seeds: training seeds to draw from.
+      cfg: the policy's configuration.
+      config: settings.
+      mesh: devices.
+      directory: of the checkpoints.
+      report: called after every step.
+    """
+    phases = device_phases(config.steps, config.phases, tuple(tasks), config.stage_steps)
+    start, buffer = int(state.step), BufferState()
+    if start:
+        buffer = BufferState.from_dict(checkpoint.restore(directory, state).progress["buffer"])
+    await agent.sampler.update_weights(state.params, start)
+    for number in range(start, config.steps):
+        began = time.monotonic()
+        families = phases[number]
+        drawn = draw_tasks(tasks, families, seeds, config.tasks, [config.seed, number])
+        pools = await play_pools(
+            client, agent, drawn, config.group * config.oversample,
+            run=f"rl{number}", parallel=config.parallel, deadline_s=config.deadline_s,
+        )  # fmt: skip
+        played = time.monotonic()
+        samples, buffer, counts = fill(pools, buffer, config, number)
+        metrics: dict[str, float] = {}
+        if samples:
+            state, measured = step(state, place(micro_batches(samples, cfg, config.shape), mesh))
+            metrics = {name: float(value) for name, value in measured.items()}
+        else:  # every pool was constant: the step passes without an update
+            state = state.replace(step=state.step + 1)
+        # The trainer's buffers are donated at its next step; by then this rollout's weights have been replaced.
+        await agent.sampler.update_weights(state.params, number + 1)
+        metrics |= counts | {"seconds_rollout": played - began, "seconds_train": time.monotonic() - played}
+        episodes = [episode for pool in pools for episode in pool.episodes]
+        report(StepReport(number + 1, families, metrics, episodes))
+        if number + 1 == config.steps or (number + 1) % config.checkpoint_every == 0:
+            checkpoint.save(directory, state, {"buffer": buffer.to_dict()})
+    return state
+
+
+def draw_tasks(
+    tasks: Mapping[str, Sequence[tuple[str, str]]],
+    families: Sequence[str],
+    seeds: range,
+    count: int,
+    entropy: Sequence[int],
+) -> list[tuple[str, str, int]]:
+    """`count` (suite, task, seed) of the families in turn; no task twice before all of its family were drawn."""
+    rng = np.random.default_rng(list(entropy))
+    orders = {family: [] for family in families}
+    drawn = []
+    for number in range(count):
+        family = families[number % len(families)]
+        if not orders[family]:
+            orders[family] = [tasks[family][index] for index in rng.permutation(len(tasks[family]))]
+        drawn.append((*orders[family].pop(), seeds[int(rng.integers(len(seeds)))]))
+    return drawn
+
+
+def reward(episode: Episode, config: MRPOConfig) -> float:
+    """1 for success; less `parse_penalty`, once a trajectory, where a response held no valid call (R19)."""
+    failed = any(turn.parse_error for turn in episode.turns)
+    return float(episode.success) - config.parse_penalty * failed
+
+
+def fill(
+    pools: Sequence[Pool], buffer: BufferState, config: MRPOConfig, number: int
+) -> tuple[list[Sample], BufferState, dict[str, float]]:
+    """Groups, advantages and samples of a step: (samples, the buffer after it, what to log)."""
+    members: list[tuple[Episode, float, float]] = []  # episode, advantage, weight
+    counts = {"kept": 0, "swapped": 0, "empty": 0}
+    for index, pool in enumerate(pools):
+        if len(pool.episodes) < config.group:
+            status = "empty"
+        else:
+            seed = int(np.random.default_rng([config.seed, number, index]).integers(2**31))
+            group = select_group(seed, pool.outcomes, config.group, config.swap_weights)
+            status = group.status
+            chosen = [pool.episodes[i] for i in group.indices]
+            if chosen:
+                rewards = [reward(episode, config) for episode in chosen]
+                outcomes = [float(episode.success) for episode in chosen]
+                advantages = group_advantages(rewards, outcomes=outcomes, weights=group.weights).per_trajectory
+                members += zip(chosen, map(float, advantages), map(float, group.weights), strict=True)
+        counts[status] += 1
+        buffer = buffer.record(status)
+    turns = [(owner, index) for owner, (episode, _, _) in enumerate(members) for index in range(len(episode.turns))]
+    samples: list[Sample] = []
+    if turns:
+        lengths = [len(members[owner][0].turns[index].response_ids) for owner, index in turns]
+        weights = aggregation_weights(lengths, [owner for owner, _ in turns], config.aggregation)
+        for (owner, index), weight in zip(turns, weights, strict=True):
+            episode, advantage, importance = members[owner]
+            logp = np.asarray(episode.turns[index].behaviour_logp, np.float32)
+            samples.append(
+                turn_sample(
+                    episode, index, pg_weight=float(weight * importance), advantage=advantage, behaviour_logp=logp
+                )
+            )
+    return samples, buffer, counts_of(pools) | {f"groups_{name}": float(value) for name, value in counts.items()}
+
+
+def counts_of(pools: Sequence[Pool]) -> dict[str, float]:
+    """Success, turns, format failures and faults of a step's pools."""
+    episodes = [episode for pool in pools for episode in pool.episodes]
+    turns = [turn for episode in episodes for turn in episode.turns]
+    out: dict[str, Any] = {"episodes": len(episodes), "faults": sum(pool.faults for pool in pools), "turns": len(turns)}
+    if episodes:
+        out["success"] = float(np.mean([episode.success for episode in episodes]))
+        out["progress"] = float(np.mean([episode.progress / max(episode.total, 1) for episode in episodes]))
+        out["step_limit"] = float(np.mean([episode.outcome == "step_limit" for episode in episodes]))
+    if turns:
+        out["parse_errors"] = float(np.mean([turn.parse_error is not None for turn in turns]))
+        lags = {turn.policy_version for turn in turns}
+        out["staleness"] = float(max(lags) - min(lags))
+    return {name: float(value) for name, value in out.items()}

@@ -1,0 +1,200 @@
+"""The one train step.
+
+In: a `TrainState` and a `Batch` with a leading micro-batch axis `[A, B, ...]`. Out: the next state and metrics.
+1. The denominators of the three weight streams are summed over all micro-batches and all devices.
+2. For each micro-batch: hidden states, log-probabilities, its share of the composed loss, and the share's gradient.
+3. Shares and gradients are added up (`lax.scan`); nothing is averaged, since the shares are already divided by the
+   global denominators. So A micro-batches, or N devices, give what one large batch on one device gives.
+4. One update of the parameters.
+SFT, reinforcement learning, distillation and their mixtures differ only in how the batch is filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array, Float
+
+from gui_rl.errors import UserError
+from gui_rl.learn.batch import Batch, StreamWeights, global_weights
+from gui_rl.learn.losses import LossConfig, WeightedMetric, composed, log_ratio
+from gui_rl.learn.state import TrainState, state_shardings
+from gui_rl.model import forward
+from gui_rl.model.config import ModelConfig
+from gui_rl.model.params import ShardingRules
+
+Metrics = Mapping[str, Float[Array, ""]]
+TrainStep = Callable[[TrainState, Batch], tuple[TrainState, Metrics]]
+AGREEMENT_BANDS = {"agreement_tight": (0.999, 1.002), "agreement_1pct": (0.99, 1.01), "agreement_5pct": (0.95, 1.05)}
+"""Bounds on the trainer/sampler ratio whose share of tokens is reported."""
+
+
+def make_train_step(
+    cfg: ModelConfig,
+    loss_config: LossConfig,
+    optimizer: optax.GradientTransformation,
+    mesh: Mesh,
+    rules: ShardingRules | None = None,
+) -> TrainStep:
+    """Compiles the train step for a mesh.
+
+    Args:
+      cfg: the policy's configuration.
+      loss_config: settings of the composed loss.
+      optimizer: what turns the gradient into an update.
+      mesh: devices, with the axes `(replica, fsdp, expert, tensor)`.
+      rules: which logical axis is split over which mesh axis.
+    Returns:
+      A function of `(state, batch)`. It takes over the buffers of `state`. Its metrics are float32 scalars: `loss`;
+      `ce`, `pg`, `kl` (each stream's weighted mean, unscaled) and their denominators `weight_ce`, `weight_pg`,
+      `weight_kl`; `entropy` (nats, mean over the tokens that have a weight); over policy-gradient tokens
+      `ratio_mean`, `ratio_min`, `ratio_max` (trainer over sampler), `clip_share`, `sampler_kl` (mean of behaviour_logp
+      - logp) and the agreement shares; `grad_norm`, before any clipping by the optimizer, and `update_norm`.
+    """
+    rules = ShardingRules() if rules is None else rules
+    where = state_shardings(cfg, optimizer, mesh, rules)
+    rows = batch_sharding(mesh, rules)
+    everywhere = NamedSharding(mesh, PartitionSpec())
+    constrain = activation_constraint(mesh, rules)
+
+    def share(params: Any, micro: Batch, weights: StreamWeights):
+        hidden = forward.hidden(params, cfg, micro.inputs, constrain=constrain)
+        logp, entropy = forward.token_logprobs(
+            params, cfg, hidden, micro.targets, loss_config.temperature, loss_config.chunk
+        )
+        loss, sums = composed(logp, micro, weights, loss_config)
+        sums |= _token_metrics(logp, entropy, micro, loss_config)
+        return loss, _Measured(sums, *_ratio_range(logp, micro, loss_config))
+
+    def step(state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
+        weights = global_weights(batch)
+        loss, grads, measured = accumulate(lambda params, micro: share(params, micro, weights), state.params, batch)
+        updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
+        metrics = _finish(measured) | {f"weight_{name}": value for name, value in weights._asdict().items()}
+        metrics |= {"loss": loss, "grad_norm": optax.global_norm(grads), "update_norm": optax.global_norm(updates)}
+        params = optax.apply_updates(state.params, updates)
+        return state.replace(step=state.step + 1, params=params, opt_state=opt_state), metrics
+
+    return jax.jit(step, in_shardings=(where, rows), out_shardings=(where, everywhere), donate_argnums=0)
+
+
+def make_scorer(
+    cfg: ModelConfig, mesh: Mesh, rules: ShardingRules | None = None, temperature: float = 1.0, chunk: int = 1024
+) -> Callable[[Any, Batch], Float[Array, "A B T"]]:
+    """Compiles `(params, batch [A, B, ...]) -> logp [A, B, T]`, the log-probabilities of a batch's targets.
+
+    It scores a batch for a teacher (`teacher_logp`) or under the trainer's own parameters (`behaviour_logp`).
+    """
+    rules = ShardingRules() if rules is None else rules
+    constrain = activation_constraint(mesh, rules)
+
+    def score(params: Any, batch: Batch) -> Float[Array, "A B T"]:
+        def one(micro: Batch):
+            hidden = forward.hidden(params, cfg, micro.inputs, constrain=constrain)
+            return forward.token_logprobs(params, cfg, hidden, micro.targets, temperature, chunk)[0]
+
+        return jax.lax.map(one, batch)
+
+    return jax.jit(score, in_shardings=(None, batch_sharding(mesh, rules)))
+
+
+def accumulate(share: Callable, params: Any, batch: Batch) -> tuple[Float[Array, ""], Any, Any]:
+    """Sums the loss shares of the micro-batches of a batch, and their gradients (in float32).
+
+    Args:
+      share: `(params, micro_batch) -> (loss share, measured)`.
+      params: what to differentiate by.
+      batch: `[A, B, ...]`.
+    Returns:
+      The loss, the gradient, and what was measured, stacked along the micro-batch axis.
+    """
+
+    def add(grads: Any, micro: Batch):
+        (loss, measured), more = jax.value_and_grad(share, has_aux=True)(params, micro)
+        return jax.tree.map(lambda total, g: total + g.astype(total.dtype), grads, more), (loss, measured)
+
+    zeros = jax.tree.map(lambda p: jnp.zeros(p.shape, jnp.float32), params)
+    if batch.targets.shape[0] == 1:  # a loop of one turn would only keep the compiler from seeing the whole
+        grads, out = add(zeros, jax.tree.map(lambda leaf: leaf[0], batch))
+        losses, measured = jax.tree.map(lambda leaf: leaf[None], out)
+    else:
+        grads, (losses, measured) = jax.lax.scan(add, zeros, batch)
+    return jnp.sum(losses), jax.tree.map(lambda g, p: g.astype(p.dtype), grads, params), measured
+
+
+def batch_sharding(mesh: Mesh, rules: ShardingRules) -> NamedSharding:
+    """Where a batch `[A, B, ...]` lives: its rows are split over the mesh axes of the logical axis "batch"."""
+    return NamedSharding(mesh, PartitionSpec(None, *rules.spec(("batch",))))
+
+
+def place(batch: Batch, mesh: Mesh, rules: ShardingRules | None = None) -> Batch:
+    """Moves a host batch `[A, B, ...]` to the devices; in a multi-process run each process gives its own rows.
+
+    Raises:
+      UserError: when the rows cannot be split evenly over the devices.
+    """
+    sharding = batch_sharding(mesh, ShardingRules() if rules is None else rules)
+    rows = batch.targets.shape[1] * jax.process_count()
+    try:
+        sharding.shard_shape((1, rows))
+    except ValueError as error:
+        raise UserError(
+            f"a micro-batch of {rows} rows cannot be split evenly over the mesh {dict(mesh.shape)}: {error}"
+        ) from error
+    return jax.tree.map(lambda leaf: jax.make_array_from_process_local_data(sharding, leaf), batch)
+
+
+def activation_constraint(mesh: Mesh, rules: ShardingRules) -> Callable[[Array], Array]:
+    """Keeps activations `[B, T, D]` split by rows at the boundaries of blocks."""
+    sharding = NamedSharding(mesh, rules.spec(("batch", None, None)))
+    return lambda x: jax.lax.with_sharding_constraint(x, sharding)
+
+
+class _Measured(NamedTuple):
+    """What one micro-batch measures (with a leading axis: what several measured)."""
+
+    sums: dict[str, WeightedMetric]
+    ratio_min: Float[Array, "*A"]
+    ratio_max: Float[Array, "*A"]
+
+
+def _finish(measured: _Measured) -> dict[str, Float[Array, ""]]:
+    """The metrics of all micro-batches; only here does anything get divided. Without policy tokens the ratio is 1."""
+    low, high = jnp.min(measured.ratio_min), jnp.max(measured.ratio_max)
+    sums = {name: WeightedMetric(jnp.sum(m.sum), jnp.sum(m.denominator)) for name, m in measured.sums.items()}
+    return {name: metric.mean() for name, metric in sums.items()} | {
+        "ratio_min": jnp.where(jnp.isfinite(low), low, 1.0),
+        "ratio_max": jnp.where(jnp.isfinite(high), high, 1.0),
+    }
+
+
+def _token_metrics(
+    logp: Float[Array, "B T"], entropy: Float[Array, "B T"], batch: Batch, config: LossConfig
+) -> dict[str, WeightedMetric]:
+    """Sums over tokens, each token of the stream counting once whatever its weight."""
+    logp, entropy = jax.lax.stop_gradient((logp, entropy))
+    weighted = (batch.ce_weight != 0) | (batch.pg_weight != 0) | (batch.kl_weight != 0)
+    policy = (batch.pg_weight != 0).astype(jnp.float32)
+    ratio = jnp.exp(log_ratio(logp, batch.behaviour_logp, config.log_ratio_clamp))
+    clipped = jnp.where(batch.advantage >= 0, ratio > 1 + config.clip_high, ratio < 1 - config.clip_low)
+    shares = {name: (ratio >= low) & (ratio <= high) for name, (low, high) in AGREEMENT_BANDS.items()}
+    return {
+        "entropy": WeightedMetric.of(entropy, weighted.astype(jnp.float32)),
+        "ratio_mean": WeightedMetric.of(ratio, policy),
+        "clip_share": WeightedMetric.of(clipped.astype(jnp.float32), policy),
+        "sampler_kl": WeightedMetric.of(batch.behaviour_logp - logp, policy),
+    } | {name: WeightedMetric.of(inside.astype(jnp.float32), policy) for name, inside in shares.items()}
+
+
+def _ratio_range(
+    logp: Float[Array, "B T"], batch: Batch, config: LossConfig
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """Smallest and largest trainer/sampler ratio over policy-gradient tokens; infinite where there are none."""
+    policy = batch.pg_weight != 0
+    ratio = jnp.exp(log_ratio(jax.lax.stop_gradient(logp), batch.behaviour_logp, config.log_ratio_clamp))
+    return jnp.min(jnp.where(policy, ratio, jnp.inf)), jnp.max(jnp.where(policy, ratio, -jnp.inf))

@@ -1,0 +1,182 @@
+"""What callers use: hidden states, log-probabilities, logits, image encoding, and cached decoding, as functions of (params, cfg, ...).
+
+In: parameters (`gui_rl.model.params`) and `ModelInputs`. Out: arrays. Nothing here has state; jit it with `cfg` static.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from gui_rl.model import attention, cache, rope, text, vision
+from gui_rl.model.cache import KVCache
+from gui_rl.model.config import ModelConfig
+from gui_rl.model.inputs import ModelInputs, VisualFeatures
+from gui_rl.model.text import Constrain
+
+
+def unconstrained(x: Array) -> Array:
+    """The default `constrain`: leaves the sharding of activations to the compiler."""
+    return x
+
+
+def encode_images(params: Any, cfg: ModelConfig, inputs: ModelInputs) -> VisualFeatures:
+    """The visual tokens of every row: features [B, M, D] and DeepStack features [n, B, M, D] (unpacks as a pair)."""
+    return vision.encode(params["vision"], cfg.vision, inputs, cfg.dtype, cfg.scan_layers, cfg.remat)
+
+
+def hidden(params: Any, cfg: ModelConfig, inputs: ModelInputs, *, constrain: Constrain = unconstrained) -> Float[Array, "B T D"]:
+    """Final hidden states (after the last norm) of packed rows. `constrain` pins the sharding of activations at block boundaries."""
+    visual = encode_images(params, cfg, inputs) if inputs.patches.shape[1] else None
+    return hidden_from_features(params, cfg, inputs, visual, constrain=constrain)
+
+
+def hidden_from_features(
+    params: Any,
+    cfg: ModelConfig,
+    inputs: ModelInputs,
+    visual: VisualFeatures | None,
+    *,
+    constrain: Constrain = unconstrained,
+) -> Float[Array, "B T D"]:
+    """Like `hidden`, with the images already encoded (None: rows without images)."""
+    mask = attention.causal_mask(inputs.segments, inputs.branches)
+
+    def attend(number: Any, state: None, query: Array, key: Array, value: Array) -> tuple[Array, None, None]:
+        return attention.attend(query, key, value, mask), state, None
+
+    out, _, _ = _decode(params, cfg, inputs, visual, attend, None, constrain)
+    return out
+
+
+def logits(params: Any, cfg: ModelConfig, hidden: Float[Array, "*n D"]) -> Float[Array, "*n V"]:
+    """fp32 logits over the vocabulary. For a few positions (sampling); training uses `token_logprobs`."""
+    if cfg.tie_word_embeddings:
+        return _head("...d,vd->...v", hidden, params["text"]["embed"])
+    return _head("...d,dv->...v", hidden, params["text"]["head"])
+
+
+def token_logprobs(
+    params: Any,
+    cfg: ModelConfig,
+    hidden: Float[Array, "B T D"],
+    targets: Int[Array, "B T"],
+    temperature: float | Array = 1.0,
+    chunk: int = 1024,
+) -> tuple[Float[Array, "B T"], Float[Array, "B T"]]:
+    """log p(target) and the entropy of p, with p = softmax(logits / temperature), in fp32.
+
+    Logits exist for about `chunk` tokens at a time, in the backward pass too: never as a [tokens, vocabulary] tensor.
+    """
+    batch, length, width = hidden.shape
+    step = min(length, max(1, chunk // batch))
+    count = -(-length // step)
+    padding = ((0, 0), (0, count * step - length))
+    hidden = jnp.pad(hidden, (*padding, (0, 0))).reshape(batch, count, step, width).swapaxes(0, 1)
+    targets = jnp.pad(targets, padding).reshape(batch, count, step).swapaxes(0, 1)
+
+    @jax.checkpoint
+    def one_chunk(item: tuple[Array, Array]) -> tuple[Array, Array]:
+        scaled = logits(params, cfg, item[0]) / temperature
+        log_normaliser = jax.nn.logsumexp(scaled, axis=-1)
+        chosen = jnp.take_along_axis(scaled, item[1][..., None], axis=-1)[..., 0]
+        expected = jnp.sum(jnp.exp(scaled - log_normaliser[..., None]) * scaled, axis=-1)
+        return chosen - log_normaliser, log_normaliser - expected
+
+    with jax.named_scope("head"):
+        logp, entropy = jax.lax.map(one_chunk, (hidden, targets))
+    return tuple(part.swapaxes(0, 1).reshape(batch, count * step)[:, :length] for part in (logp, entropy))
+
+
+def prefill(
+    params: Any, cfg: ModelConfig, inputs: ModelInputs, capacity: int, *, constrain: Constrain = unconstrained
+) -> tuple[Float[Array, "B D"], KVCache]:
+    """Runs right-padded rows of one segment each; returns the hidden state at every row's last token, and a cache of `capacity` slots.
+
+    A row of padding alone gives a meaningless hidden state and a cache row of length 0. Branches are not looked at.
+    """
+    visual = encode_images(params, cfg, inputs) if inputs.patches.shape[1] else None
+    return prefill_from_features(params, cfg, inputs, visual, capacity, constrain=constrain)
+
+
+def prefill_from_features(
+    params: Any,
+    cfg: ModelConfig,
+    inputs: ModelInputs,
+    visual: VisualFeatures | None,
+    capacity: int,
+    *,
+    constrain: Constrain = unconstrained,
+) -> tuple[Float[Array, "B D"], KVCache]:
+    """Like `prefill`, with the images already encoded (None: rows without images)."""
+    mask = attention.causal_mask(inputs.segments, jnp.zeros_like(inputs.segments))
+
+    def attend(number: Any, state: None, query: Array, key: Array, value: Array) -> tuple[Array, None, Any]:
+        return attention.attend(query, key, value, mask), state, (key, value)
+
+    out, _, (key, value) = _decode(params, cfg, inputs, visual, attend, None, constrain)
+    filled = inputs.segments > 0
+    lengths = jnp.sum(filled, axis=1, dtype=jnp.int32)
+    following = jnp.max(jnp.where(filled[:, None], inputs.positions, -1), axis=(1, 2)) + 1
+    last = jnp.take_along_axis(out, jnp.maximum(lengths - 1, 0)[:, None, None], axis=1)[:, 0]
+    return last, cache.from_rows(key, value, lengths, following.astype(jnp.int32), capacity)
+
+
+def decode(
+    params: Any,
+    cfg: ModelConfig,
+    kv: KVCache,
+    tokens: Int[Array, " B"],
+    active: Bool[Array, " B"],
+    *,
+    constrain: Constrain = unconstrained,
+) -> tuple[Float[Array, "B D"], KVCache]:
+    """One step: appends `tokens` to the active rows and returns the hidden state after them. Donate `kv`.
+
+    Inactive rows stay as they are (their hidden state is meaningless), and so does a row whose cache is full.
+    """
+    grows = active & (kv.lengths < kv.capacity)
+    rows = jnp.arange(tokens.shape[0])
+    slots = jnp.where(grows, kv.lengths, kv.capacity)  # a slot beyond the last: the write is dropped
+    mask = cache.visible(kv)
+
+    def attend(number: Any, state: Any, query: Array, key: Array, value: Array) -> tuple[Array, Any, None]:
+        keys, values = (
+            store.at[number, rows, slots].set(new[:, 0].astype(store.dtype), mode="drop")
+            for store, new in zip(state, (key, value), strict=True)
+        )
+        return attention.attend(query, keys[number], values[number], mask), (keys, values), None
+
+    x = text.embed(params["text"], cfg, tokens[:, None])
+    positions = jnp.broadcast_to(kv.positions[:, None, None], (tokens.shape[0], 3, 1))
+    rotary = rope.text_rotary(positions, cfg.text.head_dim, cfg.text.rope_theta, cfg.text.mrope_section)
+    with jax.named_scope("decoder"):
+        out, (key, value), _ = text.decode_layers(
+            params["text"], cfg, x, rotary, attend, (kv.key, kv.value), None, None, constrain
+        )
+    step = grows.astype(jnp.int32)
+    return out[:, 0], KVCache(key=key, value=value, lengths=kv.lengths + step, positions=kv.positions + step)
+
+
+def _head(equation: str, hidden: Array, weight: Array) -> Array:
+    return jnp.einsum(equation, hidden, weight.astype(hidden.dtype), preferred_element_type=jnp.float32)
+
+
+def _decode(
+    params: Any,
+    cfg: ModelConfig,
+    inputs: ModelInputs,
+    visual: VisualFeatures | None,
+    attend: text.Attend,
+    state: Any,
+    constrain: Constrain,
+) -> tuple[Array, Any, Any]:
+    x = text.embed(params["text"], cfg, inputs.tokens)
+    if visual is not None:
+        x = text.place_features(x, visual, inputs.visual_index)
+    rotary = rope.text_rotary(inputs.positions, cfg.text.head_dim, cfg.text.rope_theta, cfg.text.mrope_section)
+    with jax.named_scope("decoder"):
+        return text.decode_layers(
+            params["text"], cfg, x, rotary, attend, state, visual, inputs.visual_index if visual is not None else None, constrain
+        )

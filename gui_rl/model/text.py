@@ -1,0 +1,88 @@
+"""The decoder: token embeddings with visual features in place, then a stack of pre-norm blocks (grouped-query attention, SwiGLU).
+
+In: embeddings, rotary tables, and an `attend` function that decides where keys and values live (a training row, or a cache).
+Out: the normalised hidden states. DeepStack features are added after the first layers at image positions.
+Reference: Qwen3-VL in transformers (`Qwen3VLTextModel`).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from gui_rl.model import rope
+from gui_rl.model.config import ModelConfig, TextConfig
+from gui_rl.model.inputs import VisualFeatures
+from gui_rl.model.layers import gather_rows, linear, rms_norm, run_layers
+
+# attend(layer number, state, query, key, value) -> (mixed values [B, T, H*Dh], state, kept); `kept` is stacked over the layers
+Attend = Callable[[Any, Any, Array, Array, Array], tuple[Array, Any, Any]]
+Constrain = Callable[[Array], Array]
+
+
+def embed(params: Any, cfg: ModelConfig, tokens: Int[Array, "B T"]) -> Float[Array, "B T D"]:
+    """Token embeddings in the compute dtype."""
+    return params["embed"][tokens].astype(cfg.dtype)
+
+
+def place_features(
+    x: Float[Array, "B T D"], visual: VisualFeatures, visual_index: Int[Array, "B T"]
+) -> Float[Array, "B T D"]:
+    """Puts the visual tokens in the place of the image placeholders."""
+    return jnp.where(visual_index[..., None] >= 0, gather_rows(visual.features.astype(x.dtype), visual_index), x)
+
+
+def decode_layers(
+    params: Any,
+    cfg: ModelConfig,
+    x: Float[Array, "B T D"],
+    rotary: rope.Rotary,
+    attend: Attend,
+    state: Any,
+    visual: VisualFeatures | None,
+    visual_index: Int[Array, "B T"] | None,
+    constrain: Constrain,
+) -> tuple[Float[Array, "B T D"], Any, Any]:
+    """All layers and the final norm. Returns (hidden, attend's state, attend's kept items stacked over layers).
+
+    `visual=None` (with no index) is for steps that hold no image position, like decoding.
+    """
+    levels = 0 if visual is None else visual.deepstack.shape[0]
+
+    def add_deepstack(x: Array, number: Any) -> Array:
+        return x + gather_rows(visual.deepstack[number].astype(x.dtype), visual_index)
+
+    def step(carry: tuple[Array, Any], layer: tuple[Any, Any]) -> tuple[tuple[Array, Any], Any]:
+        x, state = carry
+        number, p = layer
+        x, state, kept = _block(x, p, cfg.text, rotary, attend, number, state)
+        if not cfg.scan_layers:
+            x = add_deepstack(x, number) if number < levels else x
+        elif levels:
+            x = jax.lax.cond(number < levels, lambda x: add_deepstack(x, jnp.minimum(number, levels - 1)), lambda x: x, x)
+        return (constrain(x), state), kept
+
+    carry = (constrain(x), state)
+    (x, state), kept = run_layers(step, carry, params["layers"], cfg.text.num_hidden_layers, cfg.scan_layers, cfg.remat)
+    return rms_norm(x, params["norm"], cfg.text.rms_norm_eps), state, kept
+
+
+def _block(
+    x: Float[Array, "B T D"], p: Any, cfg: TextConfig, rotary: rope.Rotary, attend: Attend, number: Any, state: Any
+) -> tuple[Float[Array, "B T D"], Any, Any]:
+    batch, length, _ = x.shape
+    with jax.named_scope("attention"):
+        normed = rms_norm(x, p["attention_norm"], cfg.rms_norm_eps)
+        query = linear(normed, p["query"]).reshape(batch, length, cfg.num_attention_heads, cfg.head_dim)
+        key = linear(normed, p["key"]).reshape(batch, length, cfg.num_key_value_heads, cfg.head_dim)
+        value = linear(normed, p["value"]).reshape(batch, length, cfg.num_key_value_heads, cfg.head_dim)
+        query = rope.rotate(rms_norm(query, p["query_norm"], cfg.rms_norm_eps), rotary)
+        key = rope.rotate(rms_norm(key, p["key_norm"], cfg.rms_norm_eps), rotary)
+        mixed, state, kept = attend(number, state, query, key, value)
+        x = x + linear(mixed, p["output"])
+    with jax.named_scope("mlp"):
+        normed = rms_norm(x, p["mlp_norm"], cfg.rms_norm_eps)
+        x = x + linear(jax.nn.silu(linear(normed, p["gate"])) * linear(normed, p["up"]), p["down"])
+    return x, state, kept

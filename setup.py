@@ -1,0 +1,63 @@
+"""Distribution `gui-rl`: what is installed, and why each direct dependency is there.
+
+Direct dependencies are pinned exactly here; constraints.txt pins everything that they bring along.
+"""
+
+from setuptools import find_packages, setup
+
+POLICY = [
+    "jax==0.10.2",  # arrays, differentiation, compilation and sharding of the policy
+    "flax==0.12.8",  # flax.struct: dataclasses that are pytrees (state, cache, batch)
+    "optax==0.2.8",  # optimizers (AdamW, Muon) and schedules
+    "orbax-checkpoint==0.12.8",  # checkpoints of a run: atomic, sharded
+    "grain==0.2.18",  # deterministic, resumable input pipeline
+    "tensorflow-datasets==4.9.10",  # the stored form of trajectories; works without TensorFlow
+    "array_record==0.8.6",  # the files behind those datasets: random access
+    "transformers==5.24.0",  # Qwen's configuration and image processor, the reference for parity
+    "tokenizers==0.23.3",  # byte-level BPE in Hugging Face's tokenizer.json form
+    "safetensors==0.8.0",  # weights in and out; the form of the shipped base
+    "numpy==2.4.6",  # index arrays made on the host
+    "scipy==1.17.1",  # normal quantiles and binomial coefficients (intervals, swap weights)
+    "pillow==13.0.0",  # screenshots: decode, resize
+    "jaxtyping==0.3.11",  # shapes in signatures
+    "pydantic==2.14.4",  # typed messages of the environment protocol
+    "httpx==0.28.1",  # client of the environment servers
+    "tyro==1.0.17",  # command line from frozen dataclasses; unknown options are errors
+    "rich==15.0.0",  # progress bars and tables in the terminal
+    "wandb==0.31.0",  # metrics, offline unless asked otherwise
+    "matplotlib==3.11.2",  # figures of the experiments
+]
+
+EXTRAS = {
+    "env": [
+        "fastapi==0.165.0",  # the environment server's routes and OpenAPI page
+        "uvicorn==0.54.0",  # serves it
+        "playwright==1.65.2",  # drives the system's Chromium
+        "prometheus_client==0.26.0",  # GET /metrics
+    ],
+    "gpu": ["jax[cuda12]==0.10.2"],  # the same jax with its CUDA plugin
+    "tpu": ["jax[tpu]==0.10.2"],  # the same jax with libtpu
+    "dev": [
+        "pytest==9.2.0",  # runs the tests
+        "pytest-xdist==3.8.0",  # on two processes
+        "hypothesis==6.170.17",  # property tests (coordinate codec, packing)
+        "torch==2.13.0",  # the reference implementation in the parity tests; a CPU build is enough
+        "dashscope==2.0.2",  # ships Qwen's real vocabulary, which the tokenizer is tested on
+        "tiktoken==0.14.0",  # reads that vocabulary: the reference for ours
+        "ruff==0.17.6",  # format and lint
+        "import-linter==2.17",  # keeps imports pointing one way
+    ],
+}
+
+setup(
+    name="gui-rl",
+    version="0.1.0",
+    description="Training of vision-language policies that operate phones, desktops and browsers, in JAX",
+    license="Apache-2.0",
+    python_requires=">=3.11",
+    packages=find_packages(include=["gui_rl*", "env_servers*", "experiments*"]),
+    package_data={"": [f"**/*.{kind}" for kind in ("html", "css", "js", "json", "safetensors")]},
+    install_requires=POLICY,
+    extras_require=EXTRAS,
+    entry_points={"console_scripts": ["gui-rl = gui_rl.cli:main"]},
+)

@@ -1,0 +1,32 @@
+"""What every test shares: modest threads, the CPU as the only device, kept compilations, and the browser."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Two test processes share the machine: each computes on one thread. Set before jax, torch or numpy are imported.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".cache" / "jax"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Path of the browser; its absence is a failure, never a skip: the environments are real."""
+    named = os.environ.get("GUI_RL_CHROMIUM")
+    for name in [named] if named else ["chromium", "chromium-browser", "google-chrome"]:
+        if path := shutil.which(name):
+            return path
+    pytest.fail(
+        f"no Chromium: GUI_RL_CHROMIUM names {named!r}, which cannot be run"
+        if named
+        else "no Chromium was found: run scripts/setup.sh, install chromium, or name one with GUI_RL_CHROMIUM",
+        pytrace=False,
+    )

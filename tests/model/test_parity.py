@@ -1,0 +1,45 @@
+"""fp32 logits agree with transformers' Qwen3-VL on random weights, to 1e-4."""
+
+import jax
+import numpy as np
+import pytest
+
+from gui_rl.model import forward, hf
+import qwen_reference as reference
+
+TOLERANCE = 1e-4
+
+
+@pytest.fixture(scope="module", params=["tied", "untied"])
+def both(request, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("checkpoint")
+    model = reference.make(directory, tied=request.param == "tied")
+    cfg, params = hf.load(directory)
+    assert cfg.tie_word_embeddings == (request.param == "tied")
+    return model, cfg, params
+
+
+def our_logits(cfg, params, inputs):
+    return np.asarray(jax.jit(lambda p, x: forward.logits(p, cfg, forward.hidden(p, cfg, x)))(params, inputs))
+
+
+CASES = {
+    "text only": [[(11, [])]],
+    "one image": [[(4, [(1, 4, 6)])]],
+    "three images of different sizes": [[(3, [(1, 4, 6), (1, 2, 2), (1, 8, 2)])]],
+    "packed rows": [[(4, [(1, 4, 2)]), (3, [(1, 2, 6)])], [(12, [])]],
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_logits_equal_transformers(both, case):
+    model, cfg, params = both
+    rows = [[reference.sample(10 * r + s, *shape) for s, shape in enumerate(row)] for r, row in enumerate(CASES[case])]
+    ours = our_logits(cfg, params, reference.pack(rows))
+    for row, samples in enumerate(rows):
+        at = 0
+        for item in samples:
+            expected = reference.reference_logits(model, item)
+            np.testing.assert_allclose(ours[row, at : at + len(item.ids)], expected, atol=TOLERANCE, rtol=0)
+            assert np.abs(expected).max() > 1  # the comparison is of numbers of some size
+            at += len(item.ids)
