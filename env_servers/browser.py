@@ -1,11 +1,14 @@
 """Real Chromium pages: one browser process, a pool of pages for every kind of page, screenshots through CDP.
 
-In: page kinds (HTML, size in css px, touch or mouse) and state JSON. Out: `Screen`s that are leased one user at a time; a
-screen loads a state, takes real input (see `inputs.py`) and gives back its state JSON and its pixels.
+In: page kinds (HTML, size in css px, touch or mouse) and state JSON. Out: `Screen`s that are leased to one user at a
+time; a screen loads a state, takes real input (see `inputs.py`) and gives back its state JSON and its pixels.
 
-A page is loaded once; afterwards only its state is replaced (`window.app.load`). Pages of one kind share a browser context
-(fixed viewport, device pixel ratio 1, reduced motion, no network) and are replaced after `RECYCLE_AFTER` leases. No page
-belongs to a browser that has died: the next lease starts a new one.
+A page is loaded once; afterwards only its state is replaced (`window.app.load`). Pages of one size share a browser
+context (fixed viewport, device pixel ratio 1, reduced motion, no network); a page is replaced after `RECYCLE_AFTER`
+leases. No page is used whose browser has died: the next lease starts a new one.
+
+Settled means: `window.app.settled()`, where a page has it, has resolved (the pages of the virtual suite change
+synchronously and need none), and Chromium has drawn a frame of the document as it is then, which taking a picture does.
 """
 
 from __future__ import annotations
@@ -63,7 +66,9 @@ def find_chromium() -> str:
             return path
     if named:
         raise UserError(f"GUI_RL_CHROMIUM names {named!r}, which cannot be run: correct or unset it")
-    raise UserError("no Chromium was found: `apt-get install chromium`, or name one with GUI_RL_CHROMIUM=/path/to/chromium")
+    raise UserError(
+        "no Chromium was found: `apt-get install chromium`, or name one with GUI_RL_CHROMIUM=/path/to/chromium"
+    )
 
 
 @dataclass(frozen=True)
@@ -106,11 +111,12 @@ _RESET = """function (state) {
 
 
 class Screen:
-    """One page on lease. Every method raises BrowserLost when the browser is gone, PageError when the page's code throws."""
+    """One page on lease. Methods raise BrowserLost when the browser is gone, PageError when the page's code throws."""
 
     def __init__(self, kind: PageKind, page: Page, cdp: CDPSession, window: str, browser: Chromium) -> None:
         self.kind, self.page, self.browser, self.leases = kind, page, browser, 0
         self.pointer: tuple[int, int] = OFF_SCREEN
+        self.touched_at = 0.0  # event time of the last touch, seconds since the epoch
         self.usable = True
         self._cdp, self._window = cdp, window
 
@@ -199,7 +205,7 @@ class Browser:
         return self._chromium is not None and self._chromium.is_connected()
 
     async def start(self) -> None:
-        """Launch Chromium unless it runs; reaps what a killed owner left behind. Raises UserError if it cannot start."""
+        """Launch Chromium unless it runs; reaps what a killed owner left. Raises UserError if it cannot start."""
         async with self._starting:
             if self.alive:
                 return
@@ -281,8 +287,9 @@ class Browser:
 
     async def release(self, screen: Screen) -> None:
         """Give a screen back; a used-up or broken one is closed."""
-        current = screen.usable and screen.browser is self._chromium and self.alive
-        if current and screen.leases < RECYCLE_AFTER and len(self._idle[screen.kind]) < IDLE_PAGES:
+        if not screen.browser.is_connected():
+            return
+        if screen.usable and screen.leases < RECYCLE_AFTER and len(self._idle[screen.kind]) < IDLE_PAGES:
             self._idle[screen.kind].append(screen)
             return
         with contextlib.suppress(PlaywrightError, TimeoutError):

@@ -1,15 +1,16 @@
 """The record of one episode and the verdict on it: pure, no browser, no clock (R33, R34).
 
-In: the state JSON after every step and how the policy ended. Out: which checkpoints held when, the prefix progress m of K,
-the outcome. A checkpoint that throws makes the episode a `grader_error`, never a reward.
+In: the state JSON after every step and how the policy ended. Out: which checkpoints held when, the prefix progress m
+of K, the outcome. A checkpoint that throws makes the episode a `grader_error`, never a reward.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
+from .protocol.actions import FUNCTIONS
 from .protocol.messages import EvaluateReply, Outcome, StepRecord
 from .suites.virtual.app import State, TaskInstance
 
@@ -17,7 +18,7 @@ Status = Literal["running", "terminated", "truncated", "fault", "closed"]
 
 
 def prefix_progress(first_met: Sequence[int | None]) -> int:
-    """m: the length of the longest prefix of checkpoints that were each met at some step (GUI-Owl-1.5, section 2.2.2)."""
+    """m: length of the longest prefix of checkpoints that were each met at some step (GUI-Owl-1.5, section 2.2.2)."""
     return next((k for k, step in enumerate(first_met) if step is None), len(first_met))
 
 
@@ -61,9 +62,10 @@ class Episode:
         """Append a step that was carried out (or refused) and work out whether the episode is over."""
         self.steps.append(record)
         self.parse_failures += record.action is None
-        arguments: dict[str, Any] = record.action.arguments if record.action and not record.error else {}
-        if self.status == "running" and arguments.get("action") == "terminate":
-            self.status, self.declared = "terminated", arguments["status"]
+        action, function = record.action, FUNCTIONS[self.instance.task.device]
+        ends = action and not record.error and action.name == function and action.arguments["action"] == "terminate"
+        if self.status == "running" and ends:
+            self.status, self.declared = "terminated", action.arguments["status"]
         elif self.status == "running" and len(self.steps) >= self.instance.task.max_steps:
             self.status = "truncated"
 

@@ -3,8 +3,9 @@
 In: a `Screen` and a call that `validate_call` has passed. Out: the input has been handled by the page when `perform`
 returns. What the page cannot do at all (a mark that is not drawn, a key that does not exist) is `Unsupported`.
 
-Grid coordinates become css px (device pixel ratio 1). A phone's hold is told by the events' own time stamps, so that it
-takes no real time. Buttons outside the screen (Back, Home, ...) are `window.app.button(name)`, answers `window.app.answer`.
+Grid coordinates become css px (device pixel ratio 1). A phone's hold is told by the events' own time stamps, so that
+it takes no real time. Buttons outside the screen (Back, Home, ...) are `window.app.button(name)`, answers are
+`window.app.answer(text)`.
 """
 
 from __future__ import annotations
@@ -18,16 +19,19 @@ from .protocol.actions import to_pixels
 
 WAIT_LIMIT_S = 1.0  # a policy may ask for any time; a page that is settled needs none
 HOLD_S = (0.6, 5.0)  # shortest and longest long press
+APART_S = 1.0  # event time between two touches: however fast a policy taps, two taps are no double tap
 NOTCH = 100  # css px of one turn of the wheel
+UNTOUCHING = ("terminate", "interact", "ask_user")  # actions that leave the screen as it is
 SWIPE_MOVES = 4
 DRAG_MOVES = 4
 
 _KEYS = {
-    "ctrl": "Control", "control": "Control", "alt": "Alt", "option": "Alt", "shift": "Shift", "meta": "Meta",
-    "cmd": "Meta", "command": "Meta", "super": "Meta", "win": "Meta", "enter": "Enter", "return": "Enter", "tab": "Tab",
-    "esc": "Escape", "escape": "Escape", "space": "Space", "backspace": "Backspace", "delete": "Delete", "del": "Delete",
-    "insert": "Insert", "home": "Home", "end": "End", "pageup": "PageUp", "page_up": "PageUp", "pagedown": "PageDown",
-    "page_down": "PageDown", "up": "ArrowUp", "down": "ArrowDown", "left": "ArrowLeft", "right": "ArrowRight",
+    "ctrl": "Control", "control": "Control", "alt": "Alt", "option": "Alt", "shift": "Shift",
+    "meta": "Meta", "cmd": "Meta", "command": "Meta", "super": "Meta", "win": "Meta",
+    "enter": "Enter", "return": "Enter", "tab": "Tab", "esc": "Escape", "escape": "Escape", "space": "Space",
+    "backspace": "Backspace", "delete": "Delete", "del": "Delete", "insert": "Insert", "home": "Home", "end": "End",
+    "pageup": "PageUp", "page_up": "PageUp", "pagedown": "PageDown", "page_down": "PageDown",
+    "up": "ArrowUp", "down": "ArrowDown", "left": "ArrowLeft", "right": "ArrowRight",
     "arrowup": "ArrowUp", "arrowdown": "ArrowDown", "arrowleft": "ArrowLeft", "arrowright": "ArrowRight",
     **{f"f{number}": f"F{number}" for number in range(1, 13)},
 }  # fmt: skip
@@ -58,7 +62,7 @@ async def perform(screen: Screen, device: str, arguments: dict[str, Any]) -> Non
     """
     action = arguments["action"]
     match action:
-        case "terminate" | "interact" | "ask_user":
+        case name if name in UNTOUCHING:
             return
         case "wait":
             await asyncio.sleep(min(float(arguments["time"]), WAIT_LIMIT_S))
@@ -112,15 +116,16 @@ def _finger(kind: str, point: tuple[float, float] | None, at: float) -> tuple[st
 
 
 async def _touch(screen: Screen, action: str, arguments: dict[str, Any]) -> None:
-    now = time.time()
     point = _target(screen, arguments)
+    now = max(time.time(), screen.touched_at + APART_S)
+    screen.touched_at = now
     match action:
         case "click":
             await screen.send_all(_finger("touchStart", point, now), _finger("touchEnd", None, now))
         case "long_press":
             shortest, longest = HOLD_S
-            held = min(max(float(arguments.get("time", shortest)), shortest), longest)
-            await screen.send_all(_finger("touchStart", point, now - held), _finger("touchEnd", None, now))
+            screen.touched_at += min(max(float(arguments.get("time", shortest)), shortest), longest)
+            await screen.send_all(_finger("touchStart", point, now), _finger("touchEnd", None, screen.touched_at))
         case "swipe":
             (x0, y0), (x1, y1) = point, _target(screen, arguments, "coordinate2")
             steps = [k / SWIPE_MOVES for k in range(1, SWIPE_MOVES + 1)]

@@ -1,7 +1,6 @@
 """What every test shares: modest threads, the CPU as the only device, kept compilations, and the browser."""
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -20,13 +19,10 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 @pytest.fixture(scope="session")
 def chromium() -> str:
     """Path of the browser; its absence is a failure, never a skip: the environments are real."""
-    named = os.environ.get("GUI_RL_CHROMIUM")
-    for name in [named] if named else ["chromium", "chromium-browser", "google-chrome"]:
-        if path := shutil.which(name):
-            return path
-    pytest.fail(
-        f"no Chromium: GUI_RL_CHROMIUM names {named!r}, which cannot be run"
-        if named
-        else "no Chromium was found: run scripts/setup.sh, install chromium, or name one with GUI_RL_CHROMIUM",
-        pytrace=False,
-    )
+    from env_servers.browser import find_chromium
+    from env_servers.errors import UserError
+
+    try:
+        return find_chromium()
+    except UserError as error:
+        pytest.fail(f"{error}; scripts/setup.sh installs one", pytrace=False)

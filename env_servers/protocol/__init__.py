@@ -1,1 +1,1 @@
-"""The language that policies, environment servers and their clients share: actions (pure) and messages (JSON over HTTP)."""
+"""The language that policies, environment servers and clients share: actions (pure) and messages (JSON over HTTP)."""

@@ -1,7 +1,7 @@
 """What travels between an environment server and its clients, as JSON under /v1.
 
 Sessions are leases: who creates one gets its token. An episode begins with `reset` and is numbered; a step is named by
-(episode, step), where `step` is the number of the observation that it acts on, so that a re-sent step is recognised (R31).
+(episode, step), where `step` is the number of the observation that it acts on: a re-sent step is recognised (R31).
 A picture is base64 PNG, once (R32). Every error is a `Problem` (RFC 9457) with a stable `code`.
 """
 
@@ -41,9 +41,9 @@ class TaskInfo(Message):
 class CreateSessions(Message):
     """A request for `count` sessions on one task and seed (a group, R38).
 
-    ttl_s: hard limit of each session's life. idle_s: it ends earlier when its owner is silent for this long; every request
-    counts, a heartbeat too. tools: true offers all tools of the app, a list those named. script: the owner may ask for the
-    task's scripted moves.
+    ttl_s: hard limit of each session's life. idle_s: it ends earlier when its owner is silent for this long; every
+    request counts, a heartbeat too. tools: true offers all tools of the app, a list those named. script: the owner may
+    ask for the task's scripted moves.
     """
 
     suite: str = "virtual"
@@ -80,8 +80,8 @@ class Lease(Message):
 class Observation(Message):
     """The screen before step `step` of an episode.
 
-    screenshot: base64 PNG of `width` x `height` pixels (measured from the PNG itself); css_width x css_height is the size in
-    css px. tool_results: those of the call that led here. state_hash: SHA-256 of the state's canonical JSON.
+    screenshot: base64 PNG of `width` x `height` pixels (measured from the PNG itself), css_width x css_height css px.
+    tool_results: those of the call that led here. state_hash: SHA-256 of the state's canonical JSON.
     """
 
     episode: int
@@ -117,7 +117,7 @@ class Response(Message):
 
 
 class StepRequest(Message):
-    """One step. `action` null with a `parse_error` is a response without a valid call: it counts and changes nothing."""
+    """One step. `action` null with a `parse_error` is a response without a valid call: it counts, and does nothing."""
 
     episode: int = Field(ge=1)
     step: int = Field(ge=0)
@@ -135,8 +135,8 @@ class StepRequest(Message):
 class StepReply(Message):
     """terminated: the policy ended the episode. truncated: it has used all its steps.
 
-    tool_result: of a tool call, {"success", "result", "error_message"}. error: why the call was not carried out (a failure of
-    `actions.validate_call`, or `unsupported`); the step counts and changes nothing.
+    tool_result: of a tool call, {"success", "result", "error_message"}. error: why the call was not carried out (a
+    failure of `actions.validate_call`, or `unsupported`); the step counts and does nothing.
     """
 
     observation: Observation
@@ -206,7 +206,7 @@ class Heartbeat(Message):
 
 
 class Problem(Message):
-    """An error as RFC 9457 problem details; `code` never changes its meaning. outcome: set for faults of the environment."""
+    """An error as RFC 9457 problem details; `code` never changes its meaning. outcome: set for environment faults."""
 
     type: str = "about:blank"
     title: str

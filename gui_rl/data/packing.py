@@ -130,9 +130,7 @@ def assign_rows(samples: Sequence[Sample], row_length: int, row_patches: int, ro
     return RowPlan(row, token_start, patch_start, rows if rows is not None else max(len(free), 1))
 
 
-def _one_per_row(
-    samples: Sequence[Sample], row_length: int, row_patches: int, rows: int | None = None
-) -> RowPlan:
+def _one_per_row(samples: Sequence[Sample], row_length: int, row_patches: int, rows: int | None = None) -> RowPlan:
     """Sample i at the start of row i; checked like `assign_rows`."""
     for sample in samples:
         assign_rows([sample], row_length, row_patches, 1)
@@ -220,7 +218,11 @@ def _token_arrays(
     trunk_flat, trunk_positions, visual_flat, visual_value = [], [], [], []
     for index, sample in enumerate(samples):
         start = int(plan.row[index]) * row_length + int(plan.token_start[index])
-        positions, after = _trunk_positions(masks[index].tobytes(), tuple(image.grid for image in sample.images), merge)
+        try:
+            grids = tuple(image.grid for image in sample.images)
+            positions, after = _trunk_positions(masks[index].tobytes(), grids, merge)
+        except ValueError as error:
+            raise PackingError(f"sample {sample.id}: {error}") from error
         trunk_flat.append(start)
         trunk_positions.append(positions)
         if sample.images:

@@ -1,7 +1,7 @@
 """Stored turns to training samples, and samples to the micro-batches of one step.
 
-In: `Episode`s. Out: a `Batch` `[A, B, ...]` of static shape. A turn is a sample: its stored prompt ids are the trunk, its
-stored response ids the one branch; only the screenshots are decoded anew.
+In: `Episode`s. Out: a `Batch` `[A, B, ...]` of static shape. A turn is a sample: its stored prompt ids are the trunk,
+its stored response ids the one branch; only the screenshots are decoded anew.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class BatchShape:
       rows: rows of a micro-batch (B).
       row_length: tokens in a row.
       row_patches: image patches in a row.
-      micro_batches: micro-batches of a step (A); doubled as often as a step's samples need it, so that few shapes occur.
+      micro_batches: micro-batches of a step (A); doubled as often as a step's samples need it: few shapes occur.
     """
 
     rows: int = 16

@@ -27,8 +27,8 @@ POINTING = {
     "mobile": (("Tap the {}.", "click"), ("Hold the {}.", "long_press")),
     "desktop": (
         ("Click the {}.", "left_click"),
-        ("Double-click the {}.", "double_click"),
-        ("Right-click the {}.", "right_click"),
+        ("Open the {}.", "double_click"),
+        ("Right click the {}.", "right_click"),
     ),
     "web": (("Click the {}.", "click"),),
 }
@@ -79,20 +79,18 @@ class QueryWriter:
             raise ValueError(f"{tokenizer.source}: the digits are not ten single tokens")
 
     def point(self, screen: Screen, index: int, rng: np.random.Generator) -> Query:
-        """"Tap the apple." -> the call with the middle of its box."""
+        """ "Tap the apple." -> the call with the middle of its box."""
         name, box = screen.elements[index]
         ways = POINTING[screen.device]
         sentence, action = ways[0] if rng.random() < 0.7 else ways[rng.integers(len(ways))]
         sentence = sentence.format(name)
         x, y = from_pixels((box[0] + box[2]) / 2, (box[1] + box[3]) / 2, screen.width, screen.height)
-        arguments = {"action": action, "coordinate": [x, y]}
-        if action == "long_press":
-            arguments["time"] = 1
-        text = response_text(sentence, Call(FUNCTIONS[screen.device], arguments))
+        call = Call(FUNCTIONS[screen.device], {"action": action, "coordinate": [x, y]})
+        text = response_text(sentence, call)
         return Query("point", self._asked(screen.device, sentence, True), encode_response(self.tokenizer, text), box)
 
     def name(self, screen: Screen, index: int, rng: np.random.Generator) -> Query:
-        """"What is at [512, 345]?" -> the name; the place is anywhere in the inner half of the box."""
+        """ "What is at [512, 345]?" -> the name; the place is anywhere in the inner half of the box."""
         name, (x0, y0, x1, y1) = screen.elements[index]
         along, down = rng.uniform(0.25, 0.75, 2)
         x, y = from_pixels(x0 + along * (x1 - x0), y0 + down * (y1 - y0), screen.width, screen.height)
@@ -163,7 +161,7 @@ class QueryWriter:
         return np.concatenate([np.zeros(len(query.prompt), np.float32), answer])
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _shift_range(limit: int) -> np.ndarray:
     return np.arange(-limit, limit + 1)
 
@@ -205,7 +203,7 @@ def visual_labels(screen: Screen, cell: int = 32) -> tuple[np.ndarray, np.ndarra
     """Which element each visual token shows, for aligning visual features with words.
 
     Returns:
-      index: `[M]` int, the element that covers most of the token's cell of the screenshot, -1 where none covers a tenth.
+      index: `[M]` int, the element that covers most of the token's cell of the screenshot, -1: none covers a tenth.
       share: `[M]` float in [0, 1], how much of the element (or of the cell, where that is smaller) the cell shows.
     """
     columns, rows = screen.width // cell, screen.height // cell

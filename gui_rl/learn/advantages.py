@@ -64,7 +64,8 @@ def group_advantages(
     if (counts < 0).any() or (weight < 0).any() or not weight.sum() > 0:
         raise ValueError("turns and weights must not be negative, and some weight must be positive")
     baseline = float(np.average(reward, weights=weight))
-    advantage = reward - baseline
+    # Equal rewards have no advantage at all, not one of the size of a rounding error.
+    advantage = reward - baseline if reward.max() > reward.min() else np.zeros_like(reward)
     constant = bool(raw.max() - raw.min() == 0)
     if normalise and not constant:
         advantage = advantage / max(float(np.sqrt(np.average(advantage**2, weights=weight))), std_floor)

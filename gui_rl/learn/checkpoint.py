@@ -128,7 +128,8 @@ def _read(directory: str | os.PathLike, step: int, **items: Any) -> Mapping[str,
         try:
             return reader.restore(Path(directory).absolute() / str(step), args=ocp.args.Composite(**wanted))
         except (ValueError, KeyError) as error:
-            raise UserError(f"{Path(directory) / str(step)} does not hold what is asked for: {str(error).splitlines()[0]}") from error
+            reason = str(error).splitlines()[0]
+            raise UserError(f"{Path(directory) / str(step)} does not hold what is asked for: {reason}") from error
 
 
 def _abstract(tree: Any) -> Any:

@@ -32,6 +32,7 @@ from gui_rl.learn.step import TrainStep, place
 from gui_rl.model.config import ModelConfig
 from gui_rl.rollout.agents import PolicyAgent
 from gui_rl.rollout.env_client import EnvClient
+from gui_rl.rollout.episode import Transport
 from gui_rl.rollout.groups import Pool, play_pools
 
 
@@ -120,9 +121,10 @@ async def train(
         began = time.monotonic()
         families = phases[number]
         drawn = draw_tasks(tasks, families, seeds, config.tasks, [config.seed, number])
+        transport = Transport()
         pools = await play_pools(
-            client, agent, drawn, config.group * config.oversample,
-            run=f"rl{number}", parallel=config.parallel, deadline_s=config.deadline_s,
+            client, agent, drawn, config.group * config.oversample, run=f"rl{number}", parallel=config.parallel,
+            deadline_s=config.deadline_s, transport=transport,
         )  # fmt: skip
         played = time.monotonic()
         samples, buffer, counts = fill(pools, buffer, config, number)
@@ -134,7 +136,8 @@ async def train(
             state = state.replace(step=state.step + 1)
         # The trainer's buffers are donated at its next step; by then this rollout's weights have been replaced.
         await agent.sampler.update_weights(state.params, number + 1)
-        metrics |= counts | {"seconds_rollout": played - began, "seconds_train": time.monotonic() - played}
+        metrics |= counts | {"tito_mismatch_rate": transport.rate}
+        metrics |= {"seconds_rollout": played - began, "seconds_train": time.monotonic() - played}
         episodes = [episode for pool in pools for episode in pool.episodes]
         report(StepReport(number + 1, families, metrics, episodes))
         if number + 1 == config.steps or (number + 1) % config.checkpoint_every == 0:

@@ -76,7 +76,7 @@ def make_train_step(
         loss, grads, measured = accumulate(lambda params, micro: share(params, micro, weights), state.params, batch)
         updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
         metrics = _finish(measured) | {f"weight_{name}": value for name, value in weights._asdict().items()}
-        metrics |= {"loss": loss, "grad_norm": optax.global_norm(grads), "update_norm": optax.global_norm(updates)}
+        metrics |= {"loss": loss, "grad_norm": optax.tree.norm(grads), "update_norm": optax.tree.norm(updates)}
         params = optax.apply_updates(state.params, updates)
         return state.replace(step=state.step + 1, params=params, opt_state=opt_state), metrics
 

@@ -50,11 +50,13 @@ def encode(params: Any, cfg: VisionConfig, inputs: ModelInputs, dtype: str, scan
     """Merged features [B, M, D] and DeepStack features [n, B, M, D] of all patches in the batch (padding gives meaningless rows)."""
     batch, count, _ = inputs.patches.shape
     with jax.named_scope("vision"):
-        x = linear(inputs.patches.astype(dtype), params["patch"]) + params["patch_bias"].astype(dtype)
-        x = x + _interpolate(params["positions"], inputs.patch_table, inputs.patch_table_weight).astype(dtype)
+        flat = inputs.patches.reshape(batch * count, -1).astype(dtype)  # 2-D matmuls: see text.decode_layers
+        x = linear(flat, params["patch"]) + params["patch_bias"].astype(dtype)
+        positions = _interpolate(params["positions"], inputs.patch_table, inputs.patch_table_weight)
+        x = x + positions.reshape(x.shape).astype(dtype)
         rotary = rope.vision_rotary(inputs.patch_yx, cfg.head_dim, cfg.rope_theta)
         mask = attention.block_mask(inputs.patch_segments)
-        step = partial(_block, cfg=cfg, rotary=rotary, mask=mask)
+        step = partial(_block, cfg=cfg, rows=(batch, count), rotary=rotary, mask=mask)
         taps = []
         start = 0
         for stop in (*(index + 1 for index in cfg.deepstack_visual_indexes), cfg.depth):
@@ -68,9 +70,9 @@ def encode(params: Any, cfg: VisionConfig, inputs: ModelInputs, dtype: str, scan
             _merge(jax.tree.map(lambda leaf: leaf[number], params["deepstack"]), cfg, tap, norm_after_merge=True)  # noqa: B023
             for number, tap in enumerate(taps[:-1])
         ]
-    merged = count // cfg.merge_unit
-    empty = jnp.zeros((0, batch, merged, cfg.out_hidden_size), features.dtype)
-    return VisualFeatures(features=features, deepstack=jnp.stack(deepstack) if deepstack else empty)
+    merged = (batch, count // cfg.merge_unit, cfg.out_hidden_size)
+    stacked = jnp.stack(deepstack) if deepstack else jnp.zeros((0, *features.shape), features.dtype)
+    return VisualFeatures(features=features.reshape(merged), deepstack=stacked.reshape(-1, *merged))
 
 
 def _interpolate(
@@ -83,23 +85,31 @@ def _interpolate(
     return jnp.einsum("bpfd,bpf->bpd", table[index].astype(weight.dtype), weight)
 
 
-def _block(x: Float[Array, "B P D"], layer: tuple[Any, Any], cfg: VisionConfig, rotary: rope.Rotary, mask: Array) -> tuple[Array, None]:
+def _block(
+    x: Float[Array, "B*P D"],
+    layer: tuple[Any, Any],
+    cfg: VisionConfig,
+    rows: tuple[int, int],
+    rotary: rope.Rotary,
+    mask: Array,
+) -> tuple[Float[Array, "B*P D"], None]:
     _, p = layer
-    batch, count, width = x.shape
     with jax.named_scope("vision_block"):
         normed = layer_norm(x, p["attention_norm"], p["attention_norm_bias"])
         qkv = linear(normed, p["qkv"]) + p["qkv_bias"].astype(x.dtype)
-        query, key, value = jnp.moveaxis(qkv.reshape(batch, count, 3, cfg.num_heads, cfg.head_dim), 2, 0)
+        query, key, value = (
+            part.reshape(*rows, cfg.num_heads, cfg.head_dim) for part in jnp.split(qkv, 3, axis=-1)
+        )
         mixed = attention.attend(rope.rotate(query, rotary), rope.rotate(key, rotary), value, mask)
-        x = x + linear(mixed, p["output"]) + p["output_bias"].astype(x.dtype)
+        x = x + linear(mixed.reshape(x.shape), p["output"]) + p["output_bias"].astype(x.dtype)
         normed = layer_norm(x, p["mlp_norm"], p["mlp_norm_bias"])
         hidden = jax.nn.gelu(linear(normed, p["up"]) + p["up_bias"].astype(x.dtype), approximate=True)
         return x + linear(hidden, p["down"]) + p["down_bias"].astype(x.dtype), None
 
 
-def _merge(p: Any, cfg: VisionConfig, x: Float[Array, "B P D"], norm_after_merge: bool) -> Float[Array, "B M E"]:
-    """Joins each merge block into one visual token: the main merger normalises before joining, the DeepStack mergers after."""
-    joined = (x.shape[0], x.shape[1] // cfg.merge_unit, x.shape[2] * cfg.merge_unit)
+def _merge(p: Any, cfg: VisionConfig, x: Float[Array, "B*P D"], norm_after_merge: bool) -> Float[Array, "B*M E"]:
+    """Joins each merge block into one visual token; the main merger normalises before, the DeepStack mergers after."""
+    joined = (x.shape[0] // cfg.merge_unit, x.shape[1] * cfg.merge_unit)
     x = x.reshape(joined) if norm_after_merge else x
     x = layer_norm(x, p["norm"], p["norm_bias"]).reshape(joined)
     hidden = jax.nn.gelu(linear(x, p["up"]) + p["up_bias"].astype(x.dtype), approximate=False)

@@ -86,9 +86,7 @@ class Engine:
         """Programs compiled so far, one a combination of buckets."""
         return len(self._shapes)
 
-    async def sample(
-        self, prompts: Sequence[Prompt], params: SamplingParams, keys: Sequence[int]
-    ) -> list[Completion]:
+    async def sample(self, prompts: Sequence[Prompt], params: SamplingParams, keys: Sequence[int]) -> list[Completion]:
         """Completes every prompt; the draws of prompt i depend on `keys[i]` alone."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop:  # a new event loop: the old one's worker died with it

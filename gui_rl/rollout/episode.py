@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import itertools
+import json
 import time
 from collections.abc import Callable, Sequence
 
@@ -38,7 +39,27 @@ class Spec:
         return f"{self.run + ':' if self.run else ''}{self.suite}:{self.task}:{self.seed}:{self.copy}"
 
 
-async def play(spec: Spec, session: Session, agent: Agent, deadline: float, keep_final: bool = False) -> Episode:
+@dataclasses.dataclass
+class Transport:
+    """How often the ids that the server keeps with an episode were not the ids that were sampled (must stay 0, R7)."""
+
+    turns: int = 0
+    mismatches: int = 0
+
+    @property
+    def rate(self) -> float:
+        """`tito_mismatch_rate`."""
+        return self.mismatches / max(self.turns, 1)
+
+
+async def play(
+    spec: Spec,
+    session: Session,
+    agent: Agent,
+    deadline: float,
+    keep_final: bool = False,
+    transport: Transport | None = None,
+) -> Episode:
     """Plays one episode to its end.
 
     Args:
@@ -47,6 +68,7 @@ async def play(spec: Spec, session: Session, agent: Agent, deadline: float, keep
       agent: who acts.
       deadline: `time.monotonic()` at which the episode is cut off as `policy_timeout`.
       keep_final: store the last observation too.
+      transport: where to count whether the server's record of the ids is what was sampled.
     """
     turns: list[Turn] = []
     history: list[HistoryTurn] = []
@@ -58,7 +80,9 @@ async def play(spec: Spec, session: Session, agent: Agent, deadline: float, keep
             if time.monotonic() > deadline:
                 return _episode(spec, session, agent, observation, turns, "policy_timeout")
             screenshot = prepare(observation.png)
-            view = View(spec.id, observation.device, observation.instruction, session.tools, screenshot, history, session)
+            view = View(
+                spec.id, observation.device, observation.instruction, session.tools, screenshot, history, session
+            )
             reply = await agent.act(view)
             parsed = parse_response(reply.text, observation.device, session.tools)
             call = parsed.call
@@ -67,6 +91,7 @@ async def play(spec: Spec, session: Session, agent: Agent, deadline: float, keep
             after = await session.step(
                 action, parse_error=parsed.failure, text=reply.text, token_ids=list(reply.response_ids)
             )
+            result = None if after.tool_result is None else json.dumps(after.tool_result)
             images = reply.prompt.images
             first = len(turns) - len(images) + 1
             turns.append(
@@ -85,28 +110,39 @@ async def play(spec: Spec, session: Session, agent: Agent, deadline: float, keep
                     conclusion=parsed.conclusion,
                     action=action,
                     parse_error=parsed.failure,
-                    tool_result=after.tool_result,
-                    target_box=reply.box,
+                    tool_result=result,
+                    target_box=None if reply.box is None else _on_grid(reply.box, observation),
                     seconds={"answer": reply.seconds, "step": time.monotonic() - started},
                 )
             )
             conclusion = parsed.conclusion or ""
-            history.append(HistoryTurn(screenshot, reply.text, reply.response_ids, conclusion, after.tool_result))
-            observation = after.observation or observation
+            history.append(HistoryTurn(screenshot, reply.text, reply.response_ids, conclusion, result))
+            observation = after.observation
             ended = after.terminated or after.truncated
         verdict = await session.evaluate()
+        if transport is not None:
+            record = await session.record()
+            kept = [step.response.token_ids if step.response else None for step in record.steps]
+            transport.turns += len(turns)
+            transport.mismatches += sum(ids != list(turn.response_ids) for ids, turn in zip(kept, turns, strict=True))
     except EnvFault as fault:
         return _episode(spec, session, agent, observation, turns, fault.outcome)
     finally:
         await session.close()
     return dataclasses.replace(
         _episode(spec, session, agent, observation, turns, verdict.outcome),
-        score=verdict.score,
+        score=verdict.score or 0.0,
         progress=verdict.progress,
         total=verdict.total,
         checkpoints=tuple(verdict.checkpoints),
         final_screenshot=observation.png if keep_final else None,
     )
+
+
+def _on_grid(box: Sequence[float], seen: Observation) -> tuple[float, ...]:
+    """A box in css px on the coordinate grid."""
+    width, height = seen.css_width, seen.css_height
+    return tuple(1000 * value / side for value, side in zip(box, (width, height, width, height), strict=True))
 
 
 def _episode(
@@ -138,6 +174,7 @@ async def play_all(
     resample: int = 2,
     keep_final: bool = False,
     script: bool = False,
+    transport: Transport | None = None,
     tick: Callable[[Episode], None] = lambda episode: None,
 ) -> list[Episode]:
     """Plays every spec, at most `parallel` at a time, in the order of the specs.
@@ -151,7 +188,7 @@ async def play_all(
     gate, order = asyncio.Semaphore(parallel), asyncio.Lock()
 
     async def once(spec: Spec, session: Session) -> Episode:
-        return await play(spec, session, agent, deadline, keep_final)
+        return await play(spec, session, agent, deadline, keep_final, transport)
 
     async def one(spec: Spec, session: Session | None) -> Episode:
         try:

@@ -1,7 +1,7 @@
 """Pools of trajectories that compete with one another: k*n episodes of one task and seed, on one policy version.
 
-In: tasks and seeds. Out: `Pool`s of scored episodes. Faults of the environment are played again by `play_all`; what stays
-faulty is left out of the pool and counted, never scored (R24).
+In: tasks and seeds. Out: `Pool`s of scored episodes. Faults of the environment are played again by `play_all`; what
+stays faulty is left out of the pool and counted, never scored (R24).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from gui_rl.data.schema import Episode
 from gui_rl.rollout.agents import Agent
 from gui_rl.rollout.env_client import EnvClient
-from gui_rl.rollout.episode import Spec, play_all
+from gui_rl.rollout.episode import Spec, Transport, play_all
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,11 +38,14 @@ async def play_pools(
     run: str = "",
     parallel: int = 32,
     deadline_s: float = 300.0,
+    transport: Transport | None = None,
     tick: Callable[[Episode], None] = lambda episode: None,
 ) -> list[Pool]:
     """Plays `size` episodes of every (suite, task, seed); one pool each, in the same order."""
     specs = [Spec(*task, copy=copy, run=run) for task in tasks for copy in range(size)]
-    episodes = await play_all(client, agent, specs, parallel=parallel, deadline_s=deadline_s, tick=tick)
+    episodes = await play_all(
+        client, agent, specs, parallel=parallel, deadline_s=deadline_s, transport=transport, tick=tick
+    )
     pools = []
     for number, (suite, task, seed) in enumerate(tasks):
         members = episodes[number * size : (number + 1) * size]

@@ -47,9 +47,7 @@ class Completion:
 class Sampler(Protocol):
     """Anything that completes prompts."""
 
-    async def sample(
-        self, prompts: Sequence[Prompt], params: SamplingParams, keys: Sequence[int]
-    ) -> list[Completion]:
+    async def sample(self, prompts: Sequence[Prompt], params: SamplingParams, keys: Sequence[int]) -> list[Completion]:
         """Completes every prompt; `keys` seed the draws, one a prompt, whatever else is in the batch."""
         ...
 

@@ -22,14 +22,13 @@ def golden():
     return lambda name: json.loads((GOLDEN / f"{name}.json").read_text())["cases"]
 
 
-@pytest.fixture(scope="session")
-def cfg() -> ModelConfig:
-    """Two decoder layers, two vision blocks, one DeepStack level."""
+def build_config() -> ModelConfig:
+    """One decoder layer, one vision block, one DeepStack level."""
     text = TextConfig(
         vocab_size=48,
         hidden_size=32,
         intermediate_size=48,
-        num_hidden_layers=2,
+        num_hidden_layers=1,
         num_attention_heads=2,
         num_key_value_heads=1,
         head_dim=16,
@@ -38,7 +37,7 @@ def cfg() -> ModelConfig:
         max_position_embeddings=512,
     )
     vision = VisionConfig(
-        depth=2,
+        depth=1,
         hidden_size=32,
         intermediate_size=48,
         num_heads=2,
@@ -52,42 +51,44 @@ def cfg() -> ModelConfig:
     )
 
 
+def build_samples(seed: int, count: int, branches: int = 1, weighted: tuple[str, ...] = ("ce_weight",)) -> list[Sample]:
+    """Random screenshots with random answers. The named weight streams are random and positive, the others 0."""
+    random = np.random.default_rng(seed)
+    samples = []
+    for number in range(count):
+        grid = (1, 2 * int(random.integers(1, 3)), 4)
+        image = ImageInput(
+            random.normal(size=(int(np.prod(grid)), PATCH_DIM)).astype(np.float32), grid, (grid[2], grid[1])
+        )
+        before, after = random.integers(0, 39, int(random.integers(1, 4))), random.integers(0, 39, 2)
+        trunk = np.concatenate([before, np.full(image.tokens, IMAGE), after])
+        answers = []
+        for _ in range(branches):
+            length = int(random.integers(2, 6))
+            streams = {name: random.uniform(0.2, 2.0, length).astype(np.float32) for name in weighted}
+            for weight in streams.values():
+                weight[0] = 0.0 if branches > 1 else weight[0]
+            answers.append(
+                Branch(
+                    random.integers(0, 39, length),
+                    advantage=random.normal(size=length),
+                    behaviour_logp=random.uniform(-5, -2, length),
+                    teacher_logp=random.uniform(-5, -2, length),
+                    **streams,
+                )
+            )
+        samples.append(Sample(f"sample-{number}", trunk, (image,), tuple(answers)))
+    return samples
+
+
+@pytest.fixture(scope="session")
+def cfg() -> ModelConfig:
+    return build_config()
+
+
 @pytest.fixture(scope="session")
 def make_samples():
-    """`make_samples(seed, count, branches=1, **streams)`: random screenshots with random answers.
-
-    The weight streams that are named get random positive weights from the second token on; others stay 0.
-    """
-
-    def make(seed: int, count: int, branches: int = 1, weighted: tuple[str, ...] = ("ce_weight",)) -> list[Sample]:
-        random = np.random.default_rng(seed)
-        samples = []
-        for number in range(count):
-            grid = (1, 2 * int(random.integers(1, 3)), 4)
-            image = ImageInput(
-                random.normal(size=(int(np.prod(grid)), PATCH_DIM)).astype(np.float32), grid, (grid[2], grid[1])
-            )
-            before, after = random.integers(0, 39, int(random.integers(1, 4))), random.integers(0, 39, 2)
-            trunk = np.concatenate([before, np.full(image.tokens, IMAGE), after])
-            answers = []
-            for _ in range(branches):
-                length = int(random.integers(2, 6))
-                streams = {name: random.uniform(0.2, 2.0, length).astype(np.float32) for name in weighted}
-                for weight in streams.values():
-                    weight[0] = 0.0 if branches > 1 else weight[0]
-                answers.append(
-                    Branch(
-                        random.integers(0, 39, length),
-                        advantage=random.normal(size=length),
-                        behaviour_logp=random.uniform(-5, -2, length),
-                        teacher_logp=random.uniform(-5, -2, length),
-                        **streams,
-                    )
-                )
-            samples.append(Sample(f"sample-{number}", trunk, (image,), tuple(answers)))
-        return samples
-
-    return make
+    return build_samples
 
 
 @pytest.fixture(scope="session")
@@ -95,4 +96,4 @@ def params(cfg):
     """The policy's initial parameters."""
     from gui_rl.model.params import init_params
 
-    return init_params(cfg, jax.random.key(1))
+    return jax.jit(init_params, static_argnums=0)(cfg, jax.random.key(1))

@@ -16,17 +16,24 @@ def double_precision():
 
 def test_policy_gradient_golden(golden):
     cases = golden("policy_loss")
-    for case in cases:
-        old, advantage, mask = (jnp.array(case[name]) for name in ("behaviour_logp", "advantage", "mask"))
 
-        def loss(logp, old=old, advantage=advantage, mask=mask, case=case):
-            clipping = case["clip_low"], case["clip_high"], case["dual_clip"]
+    @jax.jit
+    def loss_and_gradient(logp, old, advantage, mask, clipping):
+        def loss(logp):
             per_token = losses.policy_gradient(logp, old, advantage, *clipping)
             return losses.WeightedMetric.of(per_token, mask).mean()
 
-        value, gradient = jax.value_and_grad(loss)(jnp.array(case["logp"]))
+        return jax.value_and_grad(loss)(logp)
+
+    for case in cases:
+        arrays = [np.array(case[name]) for name in ("logp", "behaviour_logp", "advantage", "mask")]
+        rows, columns = arrays[0].shape
+        padded = [np.pad(array, ((0, 4 - rows), (0, 8 - columns))) for array in arrays]
+        clipping = case["clip_low"], case["clip_high"], case["dual_clip"]
+        value, gradient = loss_and_gradient(*padded, clipping)
         np.testing.assert_allclose(value, case["expect_loss"], atol=1e-6)
-        np.testing.assert_allclose(gradient, case["expect_grad_logp"], atol=1e-6)
+        np.testing.assert_allclose(gradient[:rows, :columns], case["expect_grad_logp"], atol=1e-6)
+        assert not gradient[rows:].any() and not gradient[:, columns:].any()
     assert len(cases) == 8
 
 
@@ -42,16 +49,24 @@ def test_log_ratio_is_clamped_before_it_is_exponentiated():
     assert losses.importance_weights(jnp.zeros(1), jnp.array([-1e4]))[0] == 2.0
 
 
-def expected_gradient(case, per_token):
-    """Sum over the vocabulary of p(token) times the gradient of the per-token loss; p itself is not differentiated."""
-    logits, teacher = jnp.array(case["student_logits"]), jax.nn.log_softmax(jnp.array(case["teacher_logits"]))
-    probability = jax.nn.softmax(logits)
+def padded(logits):
+    """Logits with further tokens of probability 0, so that all cases have one shape."""
+    return np.pad(logits, (0, 8 - len(logits)), constant_values=-1e9)
 
-    def loss(logits):
-        logp = jax.nn.log_softmax(logits)
-        return jnp.sum(probability * per_token(logp, teacher))
 
-    return jax.grad(loss)(logits), loss(logits)
+def expected_gradients(cases, per_token):
+    """For each case: the sum over the vocabulary of p(token) times the gradient of the per-token loss, and the sum of
+    the losses. p itself is not differentiated."""
+
+    @jax.jit
+    def value_and_gradient(student, teacher):
+        probability, teacher = jax.nn.softmax(student), jax.nn.log_softmax(teacher)
+        return jax.value_and_grad(lambda x: jnp.sum(probability * per_token(jax.nn.log_softmax(x), teacher)))(student)
+
+    for case in cases:
+        size = len(case["student_logits"])
+        value, gradient = value_and_gradient(padded(case["student_logits"]), padded(case["teacher_logits"]))
+        yield case, value, gradient[:size]
 
 
 def as_advantage(logp, teacher):
@@ -76,30 +91,32 @@ def with_ratio(estimator):
     ],
 )
 def test_expected_gradients_of_kl_choices(golden, per_token, gradient):
-    for case in golden("kl_estimators"):
-        np.testing.assert_allclose(expected_gradient(case, per_token)[0], case[gradient], atol=1e-6)
+    for case, _, got in expected_gradients(golden("kl_estimators"), per_token):
+        np.testing.assert_allclose(got, case[gradient], atol=1e-6)
 
 
-def test_kl_values_golden(golden):
+@pytest.mark.parametrize(("estimator", "placement"), [("k3", "loss"), ("k1", "ratio"), ("k3", "ratio")])
+def test_kl_values_golden(golden, estimator, placement):
+    def per_token(logp, teacher):
+        return losses.kl(logp, teacher, estimator, placement, jax.lax.stop_gradient(logp))
+
+    for case, value, _ in expected_gradients(golden("kl_estimators"), per_token):
+        np.testing.assert_allclose(value, case["expect_reverse_kl"], atol=1e-6)
+
+
+def test_full_vocabulary_kl_golden(golden):
+    full = jax.jit(jax.value_and_grad(losses.full_reverse_kl))
     for case in golden("kl_estimators"):
-        for estimator, placement in (("k3", "loss"), ("k1", "ratio"), ("k3", "ratio")):
-            _, value = expected_gradient(
-                case,
-                lambda logp, teacher, e=estimator, p=placement: losses.kl(
-                    logp, teacher, e, p, jax.lax.stop_gradient(logp)
-                ),
-            )
-            np.testing.assert_allclose(value, case["expect_reverse_kl"], atol=1e-6)
-        student, teacher = jnp.array(case["student_logits"]), jnp.array(case["teacher_logits"])
-        exact, gradient = jax.value_and_grad(losses.full_reverse_kl)(student, teacher)
-        np.testing.assert_allclose(exact, case["expect_reverse_kl"], atol=1e-6)
-        np.testing.assert_allclose(gradient, case["expect_grad_reverse_kl"], atol=1e-6)
-        np.testing.assert_allclose(losses.full_reverse_kl(teacher, student), case["expect_forward_kl"], atol=1e-6)
+        student, teacher = padded(case["student_logits"]), padded(case["teacher_logits"])
+        value, gradient = full(student, teacher)
+        np.testing.assert_allclose(value, case["expect_reverse_kl"], atol=1e-6)
+        expected = case["expect_grad_reverse_kl"]
+        np.testing.assert_allclose(gradient[: len(expected)], expected, atol=1e-6)
+        np.testing.assert_allclose(full(teacher, student)[0], case["expect_forward_kl"], atol=1e-6)
 
 
 def test_k1_in_the_loss_teaches_nothing_and_is_refused(golden):
-    for case in golden("kl_estimators"):
-        zero, _ = expected_gradient(case, lambda logp, teacher: logp - teacher)
+    for case, _, zero in expected_gradients(golden("kl_estimators"), lambda logp, teacher: logp - teacher):
         np.testing.assert_allclose(zero, case["expect_expected_grad_of_k1_loss"], atol=1e-6)
     with pytest.raises(ValueError, match="zero expected gradient"):
         losses.kl(jnp.zeros(1), jnp.zeros(1), "k1", "loss")

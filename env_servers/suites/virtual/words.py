@@ -13,6 +13,7 @@ def counted(amount: int, thing: str) -> str:
 
 
 def yes(value: bool) -> str:
+    """The answer to a yes-or-no question."""
     return "yes" if value else "no"
 
 
@@ -22,6 +23,7 @@ def fact(name: str, *things: str) -> str:
 
 
 def facts(*names: str) -> frozenset[str]:
+    """The keys of several facts, as `Subtask.touches` gives them."""
     return frozenset(names)
 
 

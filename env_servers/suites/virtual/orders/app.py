@@ -39,7 +39,7 @@ def _layout(rng: random.Random) -> dict[str, object]:
 def _content(rng: random.Random) -> State:
     names = rng.sample(sorted(THINGS), 12)
     things = names[: rng.choice((4, 4, 4, 5, 6))]
-    starred, marked = rng.sample(things, 2)
+    starred, marked = rng.sample(things[:SHOWN], 2)
     return {
         "layout": _layout(rng),
         "screen": "list",
@@ -291,13 +291,14 @@ def fill(rng: random.Random, path: tuple[str, ...], state: State) -> Slots:
     """Different things for the subtasks of a path: starred or marked ones where a flag goes, ordered ones to cancel."""
     slots: Slots = {}
     used: set[str] = set()
+    near = state["things"] if len(path) <= 2 else state["things"][:SHOWN]  # long paths stay free of swipes
     pools = {
         "unstar": state["starred"],
         "unmark": state["marked"],
-        "star": without(state["things"], state["starred"]),
-        "mark": without(state["things"], state["marked"]),
-        "show": state["things"],
-        "delete": state["things"],
+        "star": without(near, state["starred"]),
+        "mark": without(near, state["marked"]),
+        "show": near,
+        "delete": near,
         "cancel": [name for name, _ in state["orders"]],
         "ask": [name for name, _ in state["orders"]],
         "order": state["choices"],

@@ -1,0 +1,176 @@
+"""Self-test of the tasks (R34): the initial state scores 0, the script scores 1, near-misses score 0, scoring is read-only.
+
+In: task ids and seeds of a suite. Out: a `Trial` for every run, with what it should have scored and what it did. Every
+run goes through the same sessions, screens and verdicts that a policy meets.
+
+The runs of one task and seed (`PLANS`): the script by GUI; the script with tools; `terminate(success)` at once; the
+script without its last action; the script ended by `terminate(failure)`; the script never ended. On infeasible tasks the
+right end is `terminate(failure)`, all else scores 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tyro
+
+from .browser import Browser
+from .errors import UserError
+from .protocol.actions import FUNCTIONS
+from .protocol.messages import Action, CreateSessions, EvaluateReply, StepRequest
+from .sessions import Session, SessionStore
+from .suites import tasks
+
+PLANS = ("script", "tools", "nothing", "short", "gives up", "unended")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run: `plan` says how it was played, `wanted` the score that it should have."""
+
+    task: str
+    seed: int
+    plan: str
+    wanted: float
+    verdict: EvaluateReply | None
+    problem: str = ""
+
+    @property
+    def right(self) -> bool:
+        return not self.problem and self.verdict is not None and self.verdict.score == self.wanted
+
+    def __str__(self) -> str:
+        found = self.verdict.model_dump_json(exclude_none=True) if self.verdict else "no verdict"
+        return f"{self.task} seed {self.seed}, {self.plan}: wanted {self.wanted}, {self.problem or found}"
+
+
+class _Run:
+    """A session being played by its script."""
+
+    def __init__(self, store: SessionStore, session: Session) -> None:
+        self.store, self.session, self.number, self.ended = store, session, 0, False
+
+    async def act(self, action: dict[str, Any]) -> None:
+        request = StepRequest(episode=self.session.episode.number, step=self.number, action=Action(**action))
+        reply = await self.store.step(self.session, request)
+        self.number += 1
+        self.ended = reply.terminated or reply.truncated
+        if reply.error:
+            raise ValueError(f"the script's call {action} was refused: {reply.error}")
+
+    async def terminate(self, status: str) -> None:
+        arguments = {"action": "terminate", "status": status}
+        await self.act({"name": FUNCTIONS[self.session.app.device], "arguments": arguments})
+
+    async def script(self, most: int | None = None) -> int:
+        """Play the script's actions, at most `most`, and leave out its terminate; returns how many."""
+        played = 0
+        while not self.ended and (most is None or played < most):
+            move = (await self.store.script(self.session)).action
+            if move.arguments.get("action") == "terminate":
+                break
+            await self.act(move.model_dump())
+            played += 1
+        return played
+
+
+async def _play(run: _Run, plan: str, length: int) -> None:
+    """Play one plan; `length`: actions of the script."""
+    feasible = run.session.instance.task.feasible
+    if plan in ("script", "tools"):
+        await run.script()
+        await run.terminate("success" if feasible else "failure")
+    elif plan == "nothing":
+        await run.terminate("success")
+    elif plan == "short":
+        await run.script(max(0, length - 1))
+        await run.terminate("success")
+    elif plan == "gives up":
+        await run.script()
+        await run.terminate("failure")
+    elif plan == "unended":
+        await run.script()
+
+
+async def trials(store: SessionStore, suite: str, task_id: str, seed: int) -> list[Trial]:
+    """All plans of one task and seed, one after the other, in sessions of their own."""
+    task = tasks(suite)[task_id]
+    plans = PLANS if task.feasible else ("script", "nothing", "unended")
+    found, length = [], 0
+    for plan in plans:
+        wanted = 1.0 if plan in ("script", "tools") else 0.0
+        asked = CreateSessions(suite=suite, task=task_id, seed=seed, tools=plan == "tools", script=True)
+        (lease,) = await store.create(asked)
+        session = store.get(lease.session, lease.token)
+        verdict, problem = None, ""
+        try:
+            await store.reset(session)
+            run = _Run(store, session)
+            await _play(run, plan, length)
+            length = run.number - 1 if plan == "script" else length
+            verdict = await store.evaluate(session)
+            if await store.evaluate(session) != verdict:
+                problem = "scoring twice gave two verdicts"
+        except Exception as error:  # whatever a task does wrong is a finding, not the end of the check
+            problem = f"{type(error).__name__}: {error}"
+        finally:
+            await store.close(session)
+        found.append(Trial(task_id, seed, plan, wanted, verdict, problem))
+    return found
+
+
+async def check(
+    suite: str = "virtual", task_ids: Sequence[str] = (), seeds: Sequence[int] = (0, 1), parallel: int = 4
+) -> list[Trial]:
+    """Trials of the tasks (all of the suite if none is named) on every seed, in one browser.
+
+    Raises UserError for an unknown suite or task.
+    """
+    known = tasks(suite)
+    for task_id in task_ids:
+        if task_id not in known:
+            raise UserError(f"suite {suite!r} has no task {task_id!r}; `gui-rl env tasks` lists them")
+    async with Browser() as browser:
+        store = SessionStore(browser, max_sessions=parallel)
+        gate = asyncio.Semaphore(parallel)
+
+        async def one(task_id: str, seed: int) -> list[Trial]:
+            async with gate:
+                return await trials(store, suite, task_id, seed)
+
+        work = [one(task_id, seed) for task_id in task_ids or known for seed in seeds]
+        return [trial for some in await asyncio.gather(*work) for trial in some]
+
+
+@dataclass(frozen=True)
+class CheckConfig:
+    """tasks: ids, all of the suite if none is given. seeds: how many, from `first_seed` on."""
+
+    suite: str = "virtual"
+    tasks: tuple[str, ...] = ()
+    seeds: int = 2
+    first_seed: int = 0
+    parallel: int = 4
+
+
+def main() -> None:
+    """Command line: `python -m env_servers.check`; exit code 1 if a trial went wrong."""
+    config = tyro.cli(CheckConfig, prog="env_servers.check", description="Self-test of a suite's tasks.")
+    seeds = range(config.first_seed, config.first_seed + config.seeds)
+    try:
+        found = asyncio.run(check(config.suite, config.tasks, seeds, config.parallel))
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    wrong = [trial for trial in found if not trial.right]
+    print(*wrong, sep="\n", end="\n" if wrong else "")
+    print(f"{len(found) - len(wrong)} of {len(found)} trials are right ({len({t.task for t in found})} tasks)")
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()

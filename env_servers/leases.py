@@ -1,0 +1,210 @@
+"""Leases: who may use a session, for how long, and how many fit (R30, R38).
+
+In: requests for sessions, tokens, the clock. Out: sessions, or a `Refusal` with a stable code. A session ends when it
+is closed, when its owner has been silent for `idle_s`, or at its hard limit `ttl_s`; what it holds is given back then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .browser import Browser, PageKind, Screen
+from .episode import Episode
+from .metrics import Metrics
+from .protocol.messages import CreateSessions, Heartbeat, Lease, Observation, Outcome, StepReply, StepRequest
+from .suites import SUITES, instantiate, tasks
+from .suites.virtual.app import App, TaskInstance
+
+RETRY_AFTER_S = 1
+REAP_EVERY_S = 1.0
+
+
+class Refusal(Exception):
+    """A request that gets a problem for a reply; `code` is stable, `outcome` is set for faults of the environment."""
+
+    def __init__(
+        self, status: int, code: str, detail: str, outcome: Outcome | None = None, retry_after: int | None = None
+    ) -> None:
+        super().__init__(f"{code}: {detail}")
+        self.status, self.code, self.detail, self.outcome, self.retry_after = status, code, detail, outcome, retry_after
+
+    @classmethod
+    def fault(cls, outcome: Outcome, detail: str) -> Refusal:
+        """An environment fault: its outcome is its code."""
+        return cls(500, outcome, detail, outcome)
+
+
+@dataclass
+class Sent:
+    """A step that has come in: what it asked, and its reply once there is one."""
+
+    request: StepRequest
+    reply: asyncio.Task[StepReply]
+
+    def same_as(self, request: StepRequest) -> bool:
+        return (self.request.action, self.request.parse_error) == (request.action, request.parse_error)
+
+
+@dataclass
+class Session:
+    """One lease. `lock` is held while its screen is in use."""
+
+    id: str
+    token: str
+    request: CreateSessions
+    instance: TaskInstance
+    app: App
+    tools: list[dict[str, Any]]
+    born: float
+    seen: float
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    screen: Screen | None = None
+    episode: Episode | None = None
+    sent: dict[int, Sent] = field(default_factory=dict)
+    last: Observation | None = None
+
+    @property
+    def kind(self) -> PageKind:
+        app = self.app
+        return PageKind(app.name, app.page, app.width, app.height, touch=app.device == "mobile")
+
+
+class Leases:
+    """The sessions of a server. `browser` draws them; `clock` gives seconds and is for tests to turn."""
+
+    def __init__(
+        self,
+        browser: Browser,
+        max_sessions: int = 64,
+        metrics: Metrics | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.browser, self.max_sessions, self.clock = browser, max_sessions, clock
+        self.metrics = metrics or Metrics()
+        self.metrics.capacity.set(max_sessions)
+        self.generation = secrets.token_hex(8)
+        self.draining = False
+        self._sessions: dict[str, Session] = {}
+
+    async def create(self, request: CreateSessions) -> list[Lease]:
+        """`count` sessions or none. Refusals: unknown_suite, unknown_task, unknown_tool, invalid_request,
+        too_many_sessions, full (429), draining (503)."""
+        if self.draining:
+            raise Refusal(503, "draining", "this server is shutting down", retry_after=RETRY_AFTER_S)
+        if request.suite not in SUITES:
+            raise Refusal(404, "unknown_suite", f"there is no suite {request.suite!r}; see GET /v1/suites")
+        if request.task not in tasks(request.suite):
+            raise Refusal(
+                404, "unknown_task", f"suite {request.suite!r} has no task {request.task!r}; see GET /v1/suites/…/tasks"
+            )
+        try:
+            instance = instantiate(request.suite, request.task, request.seed)
+        except ValueError as error:
+            raise Refusal(422, "invalid_request", str(error)) from error
+        app = SUITES[request.suite].registry[instance.task.app]
+        offered = self._offered(app, request.tools)
+        if request.count > self.max_sessions:
+            raise Refusal(422, "too_many_sessions", f"this server holds at most {self.max_sessions} sessions")
+        if len(self._sessions) + request.count > self.max_sessions:
+            await self.reap()
+        if len(self._sessions) + request.count > self.max_sessions:
+            self.metrics.refused.inc()
+            free = self.max_sessions - len(self._sessions)
+            detail = f"{request.count} sessions do not fit: {free} of {self.max_sessions} are free"
+            raise Refusal(429, "full", detail, retry_after=RETRY_AFTER_S)
+        now = self.clock()
+        made = [
+            Session(secrets.token_hex(8), secrets.token_urlsafe(24), request, instance, app, offered, now, now)
+            for _ in range(request.count)
+        ]
+        self._sessions.update({session.id: session for session in made})
+        self.metrics.created.inc(len(made))
+        self.metrics.sessions.set(len(self._sessions))
+        return [self._lease(session) for session in made]
+
+    @staticmethod
+    def _offered(app: App, wanted: bool | list[str]) -> list[dict[str, Any]]:
+        known = {spec.name: spec.schema() for spec in app.tools}
+        names = (list(known) if wanted else []) if isinstance(wanted, bool) else wanted
+        for name in names:
+            if name not in known:
+                raise Refusal(422, "unknown_tool", f"app {app.name!r} has no tool {name!r}: {', '.join(known)}")
+        return [known[name] for name in names]
+
+    def _lease(self, session: Session) -> Lease:
+        task, app = session.instance.task, session.app
+        return Lease(
+            session=session.id,
+            token=session.token,
+            generation=self.generation,
+            suite=session.request.suite,
+            task=task.id,
+            seed=session.request.seed,
+            device=app.device,
+            instruction=session.instance.instruction,
+            css_width=app.width,
+            css_height=app.height,
+            max_steps=task.max_steps,
+            total=len(session.instance.checkpoints),
+            tools=session.tools,
+        )
+
+    def get(self, session_id: str, token: str) -> Session:
+        """The session, its silence ended. Refusals: unknown_session (404; an expired one too), unauthorized (401)."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise Refusal(404, "unknown_session", f"there is no session {session_id}: never made, closed or expired")
+        if not hmac.compare_digest(session.token.encode(), token.encode()):
+            raise Refusal(401, "unauthorized", f"this is not the token of session {session_id}")
+        session.seen = self.clock()
+        return session
+
+    def heartbeat(self, session: Session) -> Heartbeat:
+        left = session.born + session.request.ttl_s - self.clock()
+        return Heartbeat(generation=self.generation, expires_in_s=max(left, 0.0))
+
+    async def close(self, session: Session) -> None:
+        """End a session and give its screen back; an in-flight step is waited for."""
+        self._sessions.pop(session.id, None)
+        self.metrics.sessions.set(len(self._sessions))
+        async with session.lock:
+            await self._release(session)
+
+    async def close_all(self) -> None:
+        """End every session; no new ones from here on."""
+        self.draining = True
+        await asyncio.gather(*(self.close(session) for session in list(self._sessions.values())))
+
+    async def reap(self) -> int:
+        """End the sessions whose time is up; returns how many."""
+        now, ended = self.clock(), 0
+        for session in list(self._sessions.values()):
+            old = now - session.born >= session.request.ttl_s
+            silent = now - session.seen >= session.request.idle_s and not session.lock.locked()
+            if old or silent:
+                self.metrics.expired.labels("ttl" if old else "idle").inc()
+                await self.close(session)
+                ended += 1
+        return ended
+
+    async def reap_forever(self, every_s: float = REAP_EVERY_S) -> None:
+        """The reaper: runs until it is cancelled."""
+        while True:
+            await asyncio.sleep(every_s)
+            await self.reap()
+
+    async def _release(self, session: Session) -> None:
+        screen, session.screen = session.screen, None
+        if screen is not None:
+            await self.browser.release(screen)
+
+    def _live(self, session: Session) -> None:
+        """A request that waited for the lock may find its session closed: a screen leased now would never come back."""
+        if session.id not in self._sessions:
+            raise Refusal(404, "unknown_session", f"session {session.id} was closed or has expired")

@@ -1,0 +1,258 @@
+"""Sessions: episodes on leased screens, with idempotent steps (R31, R33, R36).
+
+In: requests of the protocol, already parsed, and a `Browser`. Out: replies, or a `Refusal` with a stable code.
+
+A session holds a screen from `reset` until its episode is over. A step is carried out once: its reply is kept under
+(episode, step), also while it is still being worked out, and a re-sent request gets that one. A fault of the
+environment ends the episode with an outcome of its own and never with a score.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+from typing import Any
+
+from .browser import BrowserLost, PageError, View
+from .episode import Episode
+from .errors import UserError
+from .inputs import UNTOUCHING, Unsupported, perform
+from .leases import Leases, Refusal, Sent, Session
+from .protocol.actions import FUNCTIONS, Call, validate_call
+from .protocol.messages import (
+    Action,
+    EpisodeReply,
+    EvaluateReply,
+    Observation,
+    ScriptReply,
+    StepRecord,
+    StepReply,
+    StepRequest,
+)
+from .suites.virtual.app import scripted_move
+from .suites.virtual.gestures import elements_of
+
+_log = logging.getLogger(__name__)
+
+
+def state_hash(state: dict[str, Any]) -> str:
+    """SHA-256 of a state's canonical JSON (sorted keys, no spaces), in hex."""
+    return hashlib.sha256(json.dumps(state, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+class SessionStore(Leases):
+    """The leases of a server and what their owners do with them."""
+
+    async def reset(self, session: Session) -> Observation:
+        """Begin a new episode; the old one is forgotten. Refusal: reset_failed."""
+        async with session.lock:
+            with self.metrics.reset_seconds.time():
+                self._live(session)
+                episode = Episode(session.episode.number + 1 if session.episode else 1, session.instance)
+                session.episode, session.sent, session.last = episode, {}, None
+                view = await self._first_view(session, episode)
+                episode.observe(view.state, 0)
+                session.last = self._observation(session, view, 0, [])
+            self.metrics.resets.inc()
+            await self._settle(session)
+            return session.last
+
+    async def _first_view(self, session: Session, episode: Episode) -> View:
+        """Load the initial state. A screen that turns out to be dead is replaced once: nothing has been done yet."""
+        for last_try in (False, True):
+            try:
+                if session.screen is None:
+                    session.screen = await self.browser.lease(session.kind)
+                await session.screen.load(session.instance.initial)
+                return await session.screen.view()
+            except (BrowserLost, PageError, UserError) as error:
+                await self._release(session)
+                if last_try or not isinstance(error, BrowserLost):
+                    episode.fail("reset_failed", str(error))
+                    raise Refusal.fault("reset_failed", str(error)) from error
+        raise AssertionError("unreachable")
+
+    async def step(self, session: Session, request: StepRequest) -> StepReply:
+        """Carry out one step, once. Refusals: no_episode, wrong_episode, wrong_step, step_conflict, episode_over (409),
+        and the environment's faults."""
+        episode = self._current(session, request.episode)
+        sent = session.sent.get(request.step)
+        if sent is not None:
+            if not sent.same_as(request):
+                detail = f"step {request.step} of episode {episode.number} was sent before with another action"
+                raise Refusal(409, "step_conflict", detail)
+            self.metrics.repeats.inc()
+            return await asyncio.shield(sent.reply)
+        self._running(episode)
+        if request.step != len(episode.steps):
+            raise Refusal(409, "wrong_step", f"the next step is {len(episode.steps)}, not {request.step}")
+        sent = Sent(request, asyncio.create_task(self._carry_out(session, episode, request)))
+        sent.reply.add_done_callback(
+            lambda reply: reply.cancelled() or reply.exception()
+        )  # seen, even if the sender has gone away
+        session.sent[request.step] = sent
+        return await asyncio.shield(sent.reply)
+
+    async def _carry_out(self, session: Session, episode: Episode, request: StepRequest) -> StepReply:
+        async with session.lock:
+            self._live(session)
+            if session.episode is not episode:
+                raise Refusal(409, "wrong_episode", f"episode {episode.number} is over: the session was reset")
+            self._running(episode)
+            with self.metrics.step_seconds.time(), self.metrics.in_flight.track_inprogress():
+                try:
+                    error, result = await self._act(session, request)
+                    touched = error is None and not _touches_nothing(request.action, session.app.device)
+                    view = await session.screen.view() if touched else None
+                except Exception as lost:  # whatever it was: nobody knows what the screen shows now
+                    if not isinstance(lost, BrowserLost | PageError):
+                        _log.exception("step %d of session %s", request.step, session.id)
+                    raise await self._crash(session, lost) from lost
+            session.last = self._observation(session, view, request.step + 1, [result] if result else [])
+            held = episode.observe(view.state if view else episode.last_state, request.step + 1)
+            episode.end_of_step(
+                StepRecord(
+                    step=request.step,
+                    action=request.action,
+                    parse_error=request.parse_error,
+                    error=error,
+                    tool_result=result,
+                    response=request.response,
+                    state_hash=session.last.state_hash,
+                    held=held,
+                )
+            )
+            self.metrics.steps.labels(session.app.device).inc()
+            await self._settle(session)
+            return StepReply(
+                observation=session.last,
+                terminated=episode.status == "terminated",
+                truncated=episode.status == "truncated",
+                tool_result=result,
+                error=error,
+            )
+
+    async def _act(self, session: Session, request: StepRequest) -> tuple[str | None, dict[str, Any] | None]:
+        """(why the call was not carried out, the result of a tool)."""
+        if request.action is None:
+            return None, None
+        call, device = Call(request.action.name, request.action.arguments), session.app.device
+        if failure := validate_call(call, device, session.tools):
+            return failure, None
+        if call.name != FUNCTIONS[device]:
+            return None, await session.screen.tool(call.name, call.arguments)
+        try:
+            await perform(session.screen, device, call.arguments)
+        except Unsupported:
+            return "unsupported", None
+        return None, None
+
+    async def evaluate(self, session: Session) -> EvaluateReply:
+        """The verdict on the present episode, found once. Refusal: no_episode."""
+        async with session.lock:
+            episode = self._any(session)
+            fresh = episode.verdict is None
+            verdict = episode.evaluate()
+            if fresh:
+                self.metrics.outcomes.labels(session.request.suite, verdict.outcome).inc()
+            await self._release(session)
+            return verdict
+
+    async def script(self, session: Session) -> ScriptReply:
+        """The task's scripted next move. Refusals: script_disabled, no_episode, episode_over, script_failed, faults."""
+        if not session.request.script:
+            raise Refusal(403, "script_disabled", "create the session with script=true to ask for scripted moves")
+        async with session.lock:
+            episode = self._any(session)
+            self._running(episode)
+            try:
+                elements = elements_of(await session.screen.elements())
+            except (BrowserLost, PageError) as lost:
+                raise await self._crash(session, lost) from lost
+            names = [tool["function"]["name"] for tool in session.tools]
+            try:
+                move = scripted_move(session.app, session.instance, episode.last_state, elements, episode.met, names)
+            except ValueError as error:
+                raise Refusal(500, "script_failed", f"{session.instance.task.id}: {error}") from error
+            return ScriptReply(action=Action(**move.call), conclusion=move.conclusion, box=move.box)
+
+    def record(self, session: Session) -> EpisodeReply:
+        """The present episode with all that was sent to it. Refusal: no_episode."""
+        episode = self._any(session)
+        return EpisodeReply(
+            session=session.id,
+            episode=episode.number,
+            suite=session.request.suite,
+            task=episode.instance.task.id,
+            seed=session.request.seed,
+            instruction=episode.instance.instruction,
+            status=episode.status,
+            steps=list(episode.steps),
+        )
+
+    def screenshot(self, session: Session) -> bytes:
+        """PNG of the last observation. Refusal: no_episode."""
+        if session.last is None:
+            raise Refusal(409, "no_episode", "there is no observation yet: reset the session first")
+        return session.last.png
+
+    @staticmethod
+    def _any(session: Session) -> Episode:
+        if session.episode is None:
+            raise Refusal(409, "no_episode", "reset the session first")
+        return session.episode
+
+    def _current(self, session: Session, number: int) -> Episode:
+        episode = self._any(session)
+        if episode.number != number:
+            raise Refusal(409, "wrong_episode", f"the session is in episode {episode.number}, not {number}")
+        return episode
+
+    @staticmethod
+    def _running(episode: Episode) -> None:
+        if episode.fault is not None:
+            raise Refusal.fault(*episode.fault)
+        if episode.status != "running":
+            raise Refusal(409, "episode_over", f"episode {episode.number} is {episode.status}: reset or evaluate it")
+
+    async def _crash(self, session: Session, error: Exception) -> Refusal:
+        """End the episode as env_crash: its screen is not used again."""
+        session.episode.fail("env_crash", str(error) or repr(error))
+        session.screen.usable = False
+        await self._release(session)
+        return Refusal.fault("env_crash", session.episode.fault[1])
+
+    async def _settle(self, session: Session) -> None:
+        """After a reset or a step: an episode that is over gives its screen back; a grader's fault is said at once."""
+        episode = session.episode
+        if episode.status != "running":
+            await self._release(session)
+        if episode.fault is not None and episode.fault[0] == "grader_error":
+            raise Refusal.fault(*episode.fault)
+
+    @staticmethod
+    def _observation(session: Session, view: View | None, step: int, results: list[dict[str, Any]]) -> Observation:
+        """What the policy sees before `step`; view None: the same screen as before."""
+        if view is None:
+            return session.last.model_copy(update={"step": step, "tool_results": results})
+        app = session.app
+        return Observation(
+            episode=session.episode.number,
+            step=step,
+            device=app.device,
+            instruction=session.instance.instruction,
+            screenshot=view.png_base64,
+            width=view.width,
+            height=view.height,
+            css_width=app.width,
+            css_height=app.height,
+            device_pixel_ratio=view.width / app.width,
+            tool_results=results,
+            state_hash=state_hash(view.state),
+        )
+
+
+def _touches_nothing(action: Action | None, device: str) -> bool:
+    return action is None or (action.name == FUNCTIONS[device] and action.arguments["action"] in UNTOUCHING)

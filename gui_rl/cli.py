@@ -1,0 +1,177 @@
+"""The `gui-rl` command.
+
+    gui-rl quickstart [--resume]            the whole chain: demonstrations, SFT, RL, evaluation, report
+    gui-rl run NAME [--resume] [--option …]  an experiment by name (experiments/NAME.py)
+    gui-rl env serve|check|tasks             environment servers
+    gui-rl eval CHECKPOINT                   success of a policy in live environments
+    gui-rl report RUN                        (re)write RUN/report.html
+
+Whatever the user can put right ends as one line and exit code 2.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import pkgutil
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from gui_rl.errors import UserError
+
+USAGE = __doc__
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs one command; exits 0, 2 on a user's mistake, 130 on Ctrl-C."""
+    try:
+        _dispatch(list(sys.argv[1:] if arguments is None else arguments))
+    except UserError as error:
+        print(f"gui-rl: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("gui-rl: interrupted; `--resume` goes on from the last checkpoint", file=sys.stderr)
+        sys.exit(130)
+
+
+def _dispatch(arguments: list[str]) -> None:
+    commands: dict[str, Callable[[list[str]], Any]] = {
+        "quickstart": lambda rest: _run(["quickstart", *rest]),
+        "run": _run,
+        "env": _env,
+        "eval": _eval,
+        "report": _report,
+    }
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(USAGE)
+        return
+    name, *rest = arguments
+    if name not in commands:
+        raise UserError(f"no command is called {name!r}: there are {', '.join(commands)}")
+    commands[name](rest)
+
+
+def parse(settings: Any, arguments: Sequence[str], command: str) -> Any:
+    """A dataclass from command-line options.
+
+    Raises UserError, on one line, for an unknown option or a value that does not fit.
+    """
+    words = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(words):
+            return tyro.cli(settings, args=list(arguments), prog=f"gui-rl {command}")
+    except SystemExit as end:
+        if not end.code:
+            raise
+    text = re.sub(r"\x1b\[[0-9;]*m", "", words.getvalue())
+    lines = [line.strip("│╭╮╰╯─| \t") for line in text.splitlines()]
+    said = [line for line in lines if line and not line.startswith(("Parsing error", "For full helptext"))]
+    message = re.split(r"(?<=[.!]) |  +", " ".join(said))[0] if said else "the options do not parse"
+    raise UserError(f"{message} (see `gui-rl {command} --help`)")
+
+
+def experiments() -> dict[str, str]:
+    """Names of the experiments and their modules."""
+    package = importlib.import_module("experiments")
+    found = {}
+    for module in pkgutil.walk_packages(package.__path__, "experiments."):
+        if not module.ispkg:
+            found[module.name.removeprefix("experiments.").replace(".", "/")] = module.name
+    return found
+
+
+def _run(arguments: list[str]) -> None:
+    known = experiments()
+    if not arguments or arguments[0].startswith("-"):
+        raise UserError(f"name an experiment: there are {', '.join(known)}")
+    name, *rest = arguments
+    if name not in known:
+        raise UserError(f"no experiment is called {name!r}: there are {', '.join(known)}")
+    module = importlib.import_module(known[name])
+    resume = "--resume" in rest
+    config = parse(module.Config, [word for word in rest if word != "--resume"], f"run {name}")
+    module.main(config, resume=resume)
+
+
+def _env(arguments: list[str]) -> None:
+    names = ("serve", "check", "tasks")
+    name, *rest = arguments or [""]
+    if name == "serve":
+        from env_servers.server import ServerConfig, serve
+
+        serve(parse(ServerConfig, rest, "env serve"))
+    elif name == "check":
+        from env_servers import check
+
+        check.run(parse(check.Check, rest, "env check"))
+    elif name == "tasks":
+        from env_servers.suites import SUITES, tasks
+
+        options = parse(TasksOptions, rest, "env tasks")
+        if options.suite not in SUITES:
+            raise UserError(f"no suite is called {options.suite!r}: there are {', '.join(SUITES)}")
+        for task in tasks(options.suite).values():
+            print(f"{task.id:40} {task.device:8} {task.max_steps:3} steps  {task.instruction_template}")
+    else:
+        raise UserError(f"`gui-rl env` needs one of {', '.join(names)}, not {name!r}")
+
+
+@dataclass(frozen=True)
+class TasksOptions:
+    """List the tasks of a suite."""
+
+    suite: str = "virtual"
+
+
+@dataclass(frozen=True)
+class EvalOptions:
+    """Success of a policy on evaluation seeds.
+
+    Attributes:
+      checkpoint: folder with config.json and safetensors (Hugging Face form).
+      suite: where it is tested.
+      longest: tasks of at most this many subtasks; 0 takes all.
+      episodes: episodes a family.
+      temperature: of sampling; 0 is greedy.
+    """
+
+    checkpoint: tyro.conf.Positional[Path]
+    suite: str = "virtual"
+    longest: int = 0
+    episodes: int = 60
+    temperature: float = 1.0
+
+
+def _eval(arguments: list[str]) -> None:
+    options = parse(EvalOptions, arguments, "eval")
+    from gui_rl.evaluate.local import evaluate_checkpoint
+
+    for family, score in evaluate_checkpoint(
+        options.checkpoint, options.suite, options.longest or None, options.episodes, options.temperature
+    ).items():
+        interval = f"[{score.low:.3f}, {score.high:.3f}]"
+        print(f"{family:8} success {score.success:.3f} {interval} of {score.episodes} episodes, {score.faults} faults")
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """Write a run's report.html."""
+
+    run: tyro.conf.Positional[Path]
+
+
+def _report(arguments: list[str]) -> None:
+    from gui_rl.report.report import write_report
+
+    print(write_report(parse(ReportOptions, arguments, "report").run))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""Trajectories survive documents and files exactly; a dataset is there whole or not at all."""
+
+import io
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from gui_rl.data.schema import Episode, SchemaError, Turn
+from gui_rl.data.store import EpisodeSource, episode_writer, write_episodes
+from gui_rl.errors import UserError
+
+HERE = Path(__file__).resolve().parent
+
+
+def png(random):
+    stream = io.BytesIO()
+    Image.fromarray(random.integers(0, 256, (random.integers(1, 40), 24, 3), dtype=np.uint8)).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def turn(random, index, **changes):
+    values = dict(
+        index=index,
+        screenshot=png(random),
+        prompt_ids=random.integers(0, 151_000, random.integers(0, 9)),
+        image_grids=[(1, 2, 4)] * (index % 3),
+        image_turns=[0] * (index % 3),
+        response_ids=(ids := random.integers(0, 151_000, random.integers(0, 6))),
+        behaviour_logp=random.normal(size=len(ids)) * 3 if index % 2 else (),
+        temperature=0.7,
+        policy_version=int(random.integers(0, 9)),
+        text="Action: é \u2603 \x00.\n<tool_call>",
+        thought=None if index % 2 else "",
+        conclusion="Tap it." if index % 2 else None,
+        action={"name": "mobile_use", "arguments": {"action": "click", "coordinate": [1, 999]}} if index % 2 else None,
+        parse_error=None if index % 2 else "no_call",
+        tool_result='{"success": true}' if index % 2 else None,
+        target_box=(1, 2.5, 3, 4) if index % 2 else None,
+        seconds={"sample": 0.1, "step": 1 / 3},
+    )
+    return Turn(**(values | changes))
+
+
+def episode(random, number, turns):
+    return Episode(
+        id=f"episode-{number}",
+        suite="virtual",
+        task="shop.buy",
+        seed=2**40 + number,
+        device="mobile",
+        instruction="Buy the “apple”.",
+        screen_size=(128, 160),
+        turns=tuple(turn(random, index) for index in range(turns)),
+        outcome="success" if number % 2 else "env_crash",
+        score=0.1 * number,
+        rewards={"accuracy": 1.0, "tool": 1 / 3},
+        progress=1,
+        total=2,
+        checkpoints=(3, None),
+        source="policy",
+        policy_version=number,
+        tools=({"type": "function", "function": {"name": "files.move"}},),
+        final_screenshot=png(random) if number % 2 else None,
+    )
+
+
+@pytest.fixture(scope="module")
+def episodes():
+    random = np.random.default_rng(0)
+    return [episode(random, number, turns) for number, turns in enumerate([3, 1, 0, 6, 2])]
+
+
+def test_documents_are_exact(episodes):
+    for item in episodes:
+        assert Episode.from_dict(json.loads(json.dumps(item.to_dict()))) == item
+
+
+def test_stored_episodes_are_exact(tmp_path, episodes):
+    assert write_episodes(tmp_path / "data", iter(episodes), episodes_per_file=2) == 5
+    source = EpisodeSource(tmp_path / "data")
+    assert [source[index] for index in range(len(source))] == episodes
+    assert source[3].turns[1].screenshot == episodes[3].turns[1].screenshot
+    assert source.turn_counts == (3, 1, 0, 6, 2)
+    assert len(list((tmp_path / "data").glob("*.array_record*"))) == 3
+    assert pickle.loads(pickle.dumps(source))[4] == episodes[4]
+
+
+def test_store_needs_no_tensorflow():
+    code = "import sys, gui_rl.data.store; assert 'tensorflow' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=HERE.parents[1])
+
+
+def test_a_failed_write_leaves_nothing(tmp_path, episodes):
+    with pytest.raises(RuntimeError, match="stop"), episode_writer(tmp_path / "data") as writer:
+        writer.add(episodes[0])
+        assert not (tmp_path / "data").exists()
+        raise RuntimeError("stop")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_write_never_has_the_final_name(tmp_path):
+    code = (
+        "import os, signal, sys, numpy as np; sys.path[:0] = sys.argv[2:]\n"
+        "from test_store import episode; from gui_rl.data.store import episode_writer\n"
+        "with episode_writer(sys.argv[1]) as writer:\n"
+        "    for number in range(3): writer.add(episode(np.random.default_rng(0), number, 2))\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "data"), str(HERE), str(HERE.parents[1])])
+    assert done.returncode == -9
+    assert not (tmp_path / "data").exists()
+    with pytest.raises(UserError, match="no dataset"):
+        EpisodeSource(tmp_path / "data")
+
+
+def test_a_dataset_is_never_overwritten(tmp_path, episodes):
+    write_episodes(tmp_path / "data", episodes[:1])
+    with pytest.raises(UserError, match="exists already"):
+        write_episodes(tmp_path / "data", episodes)
+    assert len(EpisodeSource(tmp_path / "data")) == 1
+
+
+def test_an_empty_dataset_is_an_error(tmp_path):
+    with pytest.raises(UserError, match="no episode"):
+        write_episodes(tmp_path / "data", [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_environment_faults_do_not_count(episodes):
+    assert not episodes[0].scored and episodes[1].scored and episodes[1].success
+    assert episodes[0].group != episodes[1].group
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"behaviour_logp": [0.0]}, "log-probabilities"),
+        ({"image_turns": [0]}, "image grids"),
+        ({"image_turns": [1], "image_grids": [(1, 2, 2)]}, "had not happened"),
+    ],
+)
+def test_turns_that_contradict_themselves(changes, match):
+    with pytest.raises(SchemaError, match=match):
+        turn(np.random.default_rng(0), 0, response_ids=[1, 2], **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"outcome": "ok"}, "outcome"),
+        ({"source": "robot"}, "source"),
+        ({"progress": 3}, "progress"),
+        ({"turns": (Turn(1, b""),)}, "numbered"),
+    ],
+)
+def test_episodes_that_contradict_themselves(episodes, changes, match):
+    document = {field: getattr(episodes[1], field) for field in Episode.__dataclass_fields__}
+    with pytest.raises(SchemaError, match=match) as error:
+        Episode(**(document | changes))
+    assert "episode-1" in str(error.value)
+
+
+def test_unknown_keys_are_refused(episodes):
+    with pytest.raises(SchemaError, match="reward_total"):
+        Episode.from_dict(episodes[0].to_dict() | {"reward_total": 1})
