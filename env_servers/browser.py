@@ -44,7 +44,7 @@ FLAGS = (
 )
 RECYCLE_AFTER = 500  # leases of one page
 IDLE_PAGES = 64  # kept of one kind
-TIMEOUT_S = 30.0  # of one exchange with a page: a page that takes longer is lost
+TIMEOUT_S = 60.0  # of one exchange with a page: a page that takes longer is lost
 OFF_SCREEN = (-10, -10)  # css px: where the mouse is before a policy has moved it
 
 T = TypeVar("T")
@@ -119,15 +119,25 @@ class Screen:
         self.touched_at = 0.0  # event time of the last touch, seconds since the epoch
         self.usable = True
         self._cdp, self._window = cdp, window
+        self._deadline: asyncio.Timeout | None = None
+        page.on("crash", self._crashed)
+
+    def _crashed(self, _: Page) -> None:
+        """The page's renderer has died: whoever waits for it need wait no longer."""
+        self.usable = False
+        if self._deadline is not None and not self._deadline.expired():
+            with contextlib.suppress(RuntimeError):  # nobody is waiting
+                self._deadline.reschedule(asyncio.get_running_loop().time())
 
     async def exchange(self, work: Awaitable[T]) -> T:
         """Await one or several messages to the page; a lost browser and a lost reply are BrowserLost."""
         try:
-            async with asyncio.timeout(TIMEOUT_S):
+            async with asyncio.timeout(TIMEOUT_S if self.usable else 0) as self._deadline:
                 return await work
         except TimeoutError:
+            reason = f"did not reply within {TIMEOUT_S:.0f} s" if self.usable else "has crashed"
             self.usable = False
-            raise BrowserLost(f"the page {self.kind.name!r} did not reply within {TIMEOUT_S:.0f} s") from None
+            raise BrowserLost(f"the page {self.kind.name!r} {reason}") from None
         except PlaywrightError as error:
             self.usable = False
             raise BrowserLost(str(error).splitlines()[0]) from error
@@ -189,6 +199,7 @@ class Browser:
         self.launches = 0
         self._playwright: Playwright | None = None
         self._chromium: Chromium | None = None
+        self._process: orphans.Labelled | None = None
         self._contexts: dict[tuple[int, int, bool], BrowserContext] = {}
         self._idle: defaultdict[PageKind, list[Screen]] = defaultdict(list)
         self._starting, self._opening = asyncio.Lock(), asyncio.Semaphore(4)
@@ -212,7 +223,8 @@ class Browser:
             await self._discard()
             orphans.reap()
             self._playwright = await async_playwright().start()
-            flags = [*FLAGS, orphans.label(), *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+            label = orphans.new_label()
+            flags = [*FLAGS, label, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
             try:
                 self._chromium = await self._playwright.chromium.launch(
                     executable_path=self.executable,
@@ -225,6 +237,7 @@ class Browser:
                 await self._discard()
                 reason = str(error).strip().splitlines()[0]
                 raise UserError(f"{self.executable} does not start ({reason}); try it with --headless") from error
+            self._process = orphans.find(label)
             self.launches += 1
 
     async def stop(self) -> None:
@@ -240,6 +253,11 @@ class Browser:
             if closing:
                 with contextlib.suppress(Exception):  # what is dead already cannot be closed
                     await asyncio.wait_for(closing, 10)
+        if self._process is not None:  # closed in good order it is gone by now, and so is its profile
+            leftover, self._process = self._process, None
+            if orphans.find(leftover.label):
+                leftover.end()
+            orphans.remove(leftover.profile)
 
     async def lease(self, kind: PageKind) -> Screen:
         """A screen of this kind for one user, until `release`. Raises BrowserLost if the browser dies meanwhile."""
@@ -281,9 +299,7 @@ class Browser:
             raise BrowserLost(f"no page {kind.name!r} within {TIMEOUT_S:.0f} s") from None
         except PlaywrightError as error:
             raise BrowserLost(str(error).splitlines()[0]) from error
-        screen = Screen(kind, page, cdp, window["result"]["objectId"], chromium)
-        page.on("crash", lambda _: setattr(screen, "usable", False))
-        return screen
+        return Screen(kind, page, cdp, window["result"]["objectId"], chromium)
 
     async def release(self, screen: Screen) -> None:
         """Give a screen back; a used-up or broken one is closed."""

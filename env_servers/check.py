@@ -1,11 +1,11 @@
-"""Self-test of the tasks (R34): the initial state scores 0, the script scores 1, near-misses score 0, scoring is read-only.
+"""Self-test of the tasks (R34): the initial state scores 0, the script 1, near-misses 0, and scoring is read-only.
 
 In: task ids and seeds of a suite. Out: a `Trial` for every run, with what it should have scored and what it did. Every
 run goes through the same sessions, screens and verdicts that a policy meets.
 
 The runs of one task and seed (`PLANS`): the script by GUI; the script with tools; `terminate(success)` at once; the
-script without its last action; the script ended by `terminate(failure)`; the script never ended. On infeasible tasks the
-right end is `terminate(failure)`, all else scores 0.
+script without its last action; the script ended by `terminate(failure)`; the script never ended. On infeasible tasks
+the right end is `terminate(failure)`, all else scores 0.
 """
 
 from __future__ import annotations

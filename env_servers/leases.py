@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 import secrets
 import time
 from collections.abc import Callable
@@ -20,6 +21,8 @@ from .metrics import Metrics
 from .protocol.messages import CreateSessions, Heartbeat, Lease, Observation, Outcome, StepReply, StepRequest
 from .suites import SUITES, instantiate, tasks
 from .suites.virtual.app import App, TaskInstance
+
+_log = logging.getLogger(__name__)
 
 RETRY_AFTER_S = 1
 REAP_EVERY_S = 1.0
@@ -183,21 +186,24 @@ class Leases:
 
     async def reap(self) -> int:
         """End the sessions whose time is up; returns how many."""
-        now, ended = self.clock(), 0
-        for session in list(self._sessions.values()):
+        now, ended = self.clock(), []
+        for session in self._sessions.values():
             old = now - session.born >= session.request.ttl_s
             silent = now - session.seen >= session.request.idle_s and not session.lock.locked()
             if old or silent:
                 self.metrics.expired.labels("ttl" if old else "idle").inc()
-                await self.close(session)
-                ended += 1
-        return ended
+                ended.append(session)
+        await asyncio.gather(*(self.close(session) for session in ended))
+        return len(ended)
 
     async def reap_forever(self, every_s: float = REAP_EVERY_S) -> None:
         """The reaper: runs until it is cancelled."""
         while True:
             await asyncio.sleep(every_s)
-            await self.reap()
+            try:
+                await self.reap()
+            except Exception:
+                _log.exception("the reaper could not end every session; it goes on")
 
     async def _release(self, session: Session) -> None:
         screen, session.screen = session.screen, None

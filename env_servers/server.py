@@ -53,7 +53,9 @@ def _bind(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         bound = socket.socket(family, kind, protocol)
-        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else a reply may wait 40 ms for an acknowledgement
+        bound.setsockopt(
+            socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
+        )  # else a reply may wait 40 ms for an acknowledgement
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
         bound.listen(512)

@@ -69,7 +69,7 @@ class Config:
     screens: int = 1500
     app_screens: int = 5000
     align_steps: int = 3000
-    steps: int = 6000
+    steps: int = 1800
     batch: int = 32
     queries: int = 5
     row_length: int = 192
@@ -309,7 +309,7 @@ def main(config: Config = Config(), resume: bool = True) -> None:  # noqa: B008 
                     progress.note(f"{number}: " + "  ".join(f"{name} {value:.3f}" for name, value in figures.items()))
                 if number % config.checkpoint_every == 0 or number == total:
                     _replace(saved, serialization.to_bytes((number, trained, opt_state)))
-                    hf.save(run / "policy", cfg, jax.device_get(trained[0]))
+                    hf.save(run / "policy", cfg, trained[0])
 
 
 def _open(run: Path):

@@ -69,7 +69,8 @@ def muon(
 ) -> optax.GradientTransformation:
     """Muon on the matrices and Adam on the rest, after clipping the gradient's global norm to `clip`.
 
-    Each layer's matrix is orthogonalised by itself: the stacking axis is a batch axis.
+    Each layer's matrix is orthogonalised by itself: the stacking axis is a batch axis. Adam has Nesterov momentum here,
+    as in optax's Muon.
 
     Args:
       cfg: the policy, whose parameter specs say what is a matrix.

@@ -1,1 +1,1 @@
-"""Episodes: samplers (where responses come from), environment clients (where observations come from), and groups of both."""
+"""Episodes: samplers (where responses come from), environment clients (where observations come from), their groups."""

@@ -17,12 +17,12 @@ import pytest
 from PIL import Image
 from prometheus_client.parser import text_string_to_metric_families
 
-from env_servers import orphans
 from env_servers.browser import Browser, BrowserLost
 from env_servers.check import check
 from env_servers.episode import prefix_progress
 from env_servers.errors import UserError
 from env_servers.leases import Refusal
+from env_servers.orphans import browsers_of, labelled, reap, started
 from env_servers.protocol.messages import CreateSessions, Problem, StepRequest
 from env_servers.server import ServerConfig, running_server, serve
 from env_servers.sessions import SessionStore
@@ -393,10 +393,6 @@ def test_the_self_test_finds_every_task_right(chromium):
 
 
 # --- faults ----------------------------------------------------------------------------------------------------------
-def browsers_of(pid):
-    return [browser for browser, owner, _ in orphans._labelled() if owner.startswith(f"{pid}.")]
-
-
 def test_a_killed_browser_is_an_outcome_of_its_own(create, http, server):
     held, idle = create(count=2)
     held.reset()
@@ -474,34 +470,35 @@ def test_a_reset_that_fails_is_said_and_scored_by_nobody(chromium, monkeypatch):
 
 def test_sessions_end_with_their_time(chromium):
     """Silence and the hard limit, on a clock that the test turns; a request breaks the silence, not the limit."""
-    now = 0.0
+    time_now = [0.0]
+
+    async def at(store, now):
+        time_now[0] = now
+        return await store.reap()
 
     async def body(store, session):
-        nonlocal now
         await store.reset(session)
         token, name = session.token, session.id
-        for now in (9.0, 18.0, 27.0):
-            assert await store.reap() == 0
+        for now in (9, 18, 27):
+            assert await at(store, now) == 0
             store.get(name, token)
-        now = 38.0
-        assert await store.reap() == 1 and session.screen is None
+        assert await at(store, 38) == 1 and session.screen is None
         with pytest.raises(Refusal, match="unknown_session"):
             store.get(name, token)
         with pytest.raises(Refusal, match="unknown_session"):
             await store.reset(session)
 
         (lease,) = await store.create(CreateSessions(task="shop/checkout", seed=3, ttl_s=30, idle_s=10))
-        for now in (46.0, 55.0, 64.0):
+        for now in (46, 55, 64):
+            assert await at(store, now) == 0
             store.get(lease.session, lease.token)
-        now = 67.9
-        assert await store.reap() == 0
-        now = 68.0
-        assert await store.reap() == 1
+        assert await at(store, 67.9) == 0
+        assert await at(store, 68) == 1
         text = store.metrics.text().decode()
         assert 'sessions_expired_total{reason="idle"} 1.0' in text
         assert 'sessions_expired_total{reason="ttl"} 1.0' in text
 
-    in_store(body, clock=lambda: now, idle_s=10, ttl_s=1000)
+    in_store(body, clock=lambda: time_now[0], idle_s=10, ttl_s=1000)
 
 
 def test_the_reaper_runs_by_itself(create, http, server):
@@ -534,7 +531,7 @@ def test_an_unknown_option_is_an_error():
 
 def wait_until_gone(pids):
     deadline = time.monotonic() + 30
-    while alive := [pid for pid in pids if orphans._started(pid)]:
+    while alive := [pid for pid in pids if started(pid)]:
         assert time.monotonic() < deadline, f"still there: {alive}"
         time.sleep(0.05)
 
@@ -565,11 +562,12 @@ def test_a_made_up_token_is_printed_and_sigterm_lets_the_last_step_finish(chromi
 
 def test_nothing_is_left_of_a_killed_server(chromium):
     with running_server() as server:
-        (browser,) = browsers_of(server.pid)
+        (browser,) = [process for process in labelled() if process.owner == server.pid]
         os.kill(server.pid, signal.SIGKILL)
-        time.sleep(0.2)
-        orphans.reap()
-        wait_until_gone([browser])
+        while not browser.orphaned:
+            time.sleep(0.01)
+        reap()
+        wait_until_gone([browser.pid])
 
 
 def test_a_server_ends_with_the_process_that_started_it(chromium, tmp_path):

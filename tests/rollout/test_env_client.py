@@ -9,6 +9,7 @@ import socket
 import httpx
 import pytest
 
+from env_servers import orphans
 from env_servers.server import ServerConfig, running_server
 from gui_rl.errors import UserError
 from gui_rl.rollout.env_client import EnvClient, EnvFault, RefusedError
@@ -133,10 +134,8 @@ def test_a_killed_browser_is_a_fault(server):
     async def body():
         async with EnvClient(server.url, server.token) as client, client.group(*TASK) as (session,):
             await session.reset()
-            from env_servers import orphans
-
-            owned = [pid for pid, owner, _ in orphans._labelled() if owner.startswith(f"{server.pid}.")]
-            os.kill(owned[0], signal.SIGKILL)
+            (browser,) = orphans.browsers_of(server.pid)
+            os.kill(browser, signal.SIGKILL)
             with pytest.raises(EnvFault) as fault:
                 arguments = {"action": "click", "coordinate": [500, 500]}
                 await session.step({"name": "browser_use", "arguments": arguments})

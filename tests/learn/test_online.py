@@ -1,0 +1,130 @@
+"""MRPO's step before the gradient: groups, advantages, weights and ids, against hand-made pools."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from gui_rl.data.schema import Episode, Turn
+from gui_rl.learn.buffer import BufferState, inclusion_probabilities
+from gui_rl.learn.online import MRPOConfig, counts_of, draw_tasks, fill, reward
+from gui_rl.rollout.groups import Pool
+
+IMAGE = 3  # any placeholder id
+
+
+def png():
+    out = io.BytesIO()
+    Image.new("RGB", (64, 64)).save(out, "PNG")
+    return out.getvalue()
+
+
+def episode(name, success, turns=2, outcome=None, parse_error=None):
+    shot = png()
+    steps = tuple(
+        Turn(
+            index=index,
+            screenshot=shot,
+            prompt_ids=(1, IMAGE, IMAGE, IMAGE, IMAGE, 2),
+            image_grids=((1, 4, 4),),
+            image_turns=(index,),
+            response_ids=(10 + index, 11, 12)[: 2 + index % 2],
+            behaviour_logp=(-0.5, -0.25, -0.125)[: 2 + index % 2],
+            policy_version=4,
+            parse_error=parse_error if index == 0 else None,
+        )
+        for index in range(turns)
+    )
+    outcome = outcome or ("success" if success else "fail")
+    return Episode(name, "virtual", "t", 5, "web", "Do it.", (64, 64), steps, outcome, float(success), total=1)
+
+
+def pool(successes, turns=2):
+    return Pool("virtual/t/5", tuple(episode(f"e{n}", s, turns) for n, s in enumerate(successes)), 0)
+
+
+def test_a_kept_group_gives_reward_minus_mean_over_trajectories_to_every_turn():
+    config = MRPOConfig(group=4, oversample=1)
+    members = tuple(episode(f"e{n}", n < 3, turns) for n, turns in enumerate((1, 5, 2, 3)))
+    samples, buffer, counts = fill([Pool("k", members, 0)], BufferState(), config, 0)
+    assert counts["groups_kept"] == 1 and buffer.counts["kept"] == 1
+    by_episode = {}
+    for sample in samples:
+        by_episode.setdefault(sample.id.split()[0], []).append(sample.branches[0])
+    assert {name: len(turns) for name, turns in by_episode.items()} == {"e0": 1, "e1": 5, "e2": 2, "e3": 3}
+    for name, turns in by_episode.items():
+        for branch in turns:
+            np.testing.assert_allclose(branch.advantage, -0.75 if name == "e3" else 0.25)
+            np.testing.assert_allclose(branch.pg_weight, 1.0)
+
+
+def test_ids_and_log_probabilities_are_those_that_were_sampled():
+    samples, _, _ = fill([pool([True, False])], BufferState(), MRPOConfig(group=2, oversample=1), 0)
+    for sample in samples:
+        (branch,) = sample.branches
+        index = int(sample.id.split()[-1])
+        assert branch.ids.tolist() == [10 + index, 11, 12][: 2 + index % 2]
+        assert branch.behaviour_logp.tolist() == [-0.5, -0.25, -0.125][: 2 + index % 2]
+        assert sample.ids.tolist() == [1, IMAGE, IMAGE, IMAGE, IMAGE, 2]
+
+
+@pytest.mark.parametrize("outcome", [True, False])
+def test_constant_pools_give_no_samples_whatever_their_shaping(outcome):
+    pools = [pool([outcome] * 8)]
+    samples, buffer, counts = fill(pools, BufferState(), MRPOConfig(), 0)
+    assert samples == [] and counts["groups_empty"] == 1 and buffer.counts == {"kept": 0, "swapped": 0, "empty": 1}
+
+
+def test_a_rare_success_is_swapped_in_and_weighed_back():
+    config = MRPOConfig(group=2, oversample=4, swap_weights="horvitz_thompson")
+    inclusion = inclusion_probabilities(8, 2, 1)
+    swapped = 0
+    for step in range(40):
+        samples, _, counts = fill([pool([True] + [False] * 7, turns=1)], BufferState(), config, step)
+        swapped += counts["groups_swapped"]
+        weights = {sample.id.split()[0]: float(sample.branches[0].pg_weight[0]) for sample in samples}
+        assert len(weights) == 2 and "e0" in weights
+        assert weights.pop("e0") == pytest.approx(2 / 8 / inclusion.success)
+        assert weights.popitem()[1] == pytest.approx(2 / 8 / inclusion.fail)
+    assert 20 <= swapped <= 38  # three in four subsamples miss the one success
+
+
+def test_a_pool_that_the_environment_emptied_forms_no_group():
+    short = Pool("k", (episode("e0", True), episode("e1", False)), faults=6)
+    samples, _, counts = fill([short], BufferState(), MRPOConfig(group=4), 0)
+    assert samples == [] and counts["groups_empty"] == 1 and counts["faults"] == 6
+
+
+def test_the_parse_penalty_is_taken_once_a_trajectory():
+    config = MRPOConfig(parse_penalty=0.1)
+    bad = episode("e", True, turns=4, parse_error="no_call")
+    assert reward(bad, config) == pytest.approx(0.9)
+    assert reward(episode("e", False), config) == 0.0
+
+
+def test_turn_and_trajectory_means_weigh_as_they_say():
+    pools = [Pool("k", (episode("a", True, 1), episode("b", False, 3)), 0)]
+    for aggregation, owner_total in (("trajectory", {"a": 1.0, "b": 1.0}), ("turn", {"a": 1.0, "b": 3.0})):
+        config = MRPOConfig(group=2, oversample=1, aggregation=aggregation)
+        samples, _, _ = fill(pools, BufferState(), config, 0)
+        total = {}
+        for sample in samples:
+            name = sample.id.split()[0]
+            total[name] = total.get(name, 0.0) + float(sample.branches[0].pg_weight.sum())
+        assert total == pytest.approx(owner_total)
+
+
+def test_tasks_are_drawn_by_seed_and_step_and_none_twice_before_all_were():
+    tasks = {"web": [("virtual", f"w{n}") for n in range(5)], "mobile": [("virtual", f"m{n}") for n in range(5)]}
+    drawn = draw_tasks(tasks, ("web",), range(100), 10, [0, 3])
+    assert drawn == draw_tasks(tasks, ("web",), range(100), 10, [0, 3])
+    assert drawn != draw_tasks(tasks, ("web",), range(100), 10, [0, 4])
+    assert sorted(task for _, task, _ in drawn[:5]) == sorted(task for _, task, _ in drawn[5:]) == [f"w{n}" for n in range(5)]
+    mixed = draw_tasks(tasks, ("web", "mobile"), range(100), 6, [1])
+    assert [task[0] for _, task, _ in mixed] == ["w", "m"] * 3
+
+
+def test_what_is_logged_counts_faults_apart():
+    found = counts_of([pool([True, False]), Pool("k", (), faults=2)])
+    assert found["success"] == 0.5 and found["episodes"] == 2 and found["faults"] == 2 and found["staleness"] == 0

@@ -1,0 +1,163 @@
+"""The engine against the model itself: greedy decoding by full forward passes, and the trainer's log-probabilities."""
+
+import asyncio
+import dataclasses
+import math
+
+import jax
+import numpy as np
+import pytest
+
+from gui_rl.data.packing import Branch, Sample, pack
+from gui_rl.model import forward
+from gui_rl.model.config import preset
+from gui_rl.model.params import init_params
+from gui_rl.prompt.context import TINY_CONTEXT
+from gui_rl.prompt.images import prepare
+from gui_rl.prompt.render import render
+from gui_rl.prompt.tokenizer import Tokenizer
+from gui_rl.rollout.engine import Engine, EngineConfig
+from gui_rl.rollout.sampler import SamplingParams
+
+MOST = 10
+
+
+@pytest.fixture(scope="module")
+def policy():
+    """A small random policy with gui-tiny's vocabulary: (config, parameters, tokenizer)."""
+    tokenizer = Tokenizer.load("gui-tiny")
+    cfg = preset("gui-tiny")
+    text = dataclasses.replace(cfg.text, num_hidden_layers=2, vocab_size=64 * math.ceil(tokenizer.vocab_size / 64))
+    vision = dataclasses.replace(cfg.vision, depth=2, deepstack_visual_indexes=(0,))
+    cfg = dataclasses.replace(cfg, text=text, vision=vision, image_token_id=tokenizer.image_id)
+    return cfg, init_params(cfg, jax.random.key(3)), tokenizer
+
+
+@pytest.fixture(scope="module")
+def prompts(policy):
+    """Three prompts of different lengths, families and screenshots."""
+    rng = np.random.default_rng(0)
+    cases = [("mobile", "Star the cup.", (160, 128)), ("desktop", "Select the tree. Open it.", (128, 160))]
+    cases.append(("web", "Add the fish to the cart and open the cart.", (128, 160)))
+    return [
+        render(policy[2], TINY_CONTEXT, device, (), text, [], prepare(rng.integers(0, 256, (*size, 3), np.uint8)))
+        for device, text, size in cases
+    ]
+
+
+def complete(policy, prompts, params, keys, buckets=(4,)):
+    async def run():
+        engine = Engine(*policy, EngineConfig(row_buckets=buckets))
+        try:
+            return await engine.sample(prompts, params, keys)
+        finally:
+            await engine.close()
+
+    return asyncio.run(run())
+
+
+def trainer_logits(policy, prompt, response):
+    """fp32 logits of every response token by one full forward pass."""
+    cfg, params, tokenizer = policy
+    sample = Sample("reference", prompt.ids, tuple(prompt.images), (Branch(response),))
+    batch = pack([sample], tokenizer.image_id, len(prompt.ids) + len(response), 80, side=cfg.vision.position_side)
+    hidden = forward.hidden(params, cfg, batch.inputs)
+    first = len(prompt.ids) - 1
+    return np.asarray(forward.logits(params, cfg, hidden[0, first : first + len(response)]))
+
+
+def test_greedy_decoding_is_the_argmax_of_full_forward_passes(policy, prompts):
+    tokenizer = policy[2]
+    banned = list(tokenizer.unsampled_ids)
+    for prompt, done in zip(prompts, complete(policy, prompts, SamplingParams(0.0, MOST), [0, 1, 2]), strict=True):
+        logits = trainer_logits(policy, prompt, done.token_ids)
+        logits[:, banned] = -np.inf
+        logits[:, tokenizer.vocab_size :] = -np.inf
+        assert logits.argmax(-1).tolist() == done.token_ids
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_logprobs_are_those_of_the_trainer_at_the_sampling_temperature(policy, prompts, temperature):
+    for prompt, done in zip(prompts, complete(policy, prompts, SamplingParams(temperature, MOST), [5, 6, 7]), strict=True):
+        logits = trainer_logits(policy, prompt, done.token_ids) / temperature
+        logp = logits - np.log(np.exp(logits - logits.max(-1, keepdims=True)).sum(-1, keepdims=True)) - logits.max(-1, keepdims=True)
+        expected = logp[np.arange(len(done.token_ids)), done.token_ids]
+        np.testing.assert_allclose(done.logprobs, expected, atol=2e-4)
+
+
+def test_a_draw_depends_on_its_key_and_not_on_the_batch(policy, prompts):
+    params = SamplingParams(1.0, MOST)
+    together = complete(policy, prompts, params, [5, 6, 7])
+    alone = complete(policy, prompts[1:2], params, [6])
+    assert alone[0].token_ids == together[1].token_ids
+    other = complete(policy, prompts[1:2], params, [8])
+    assert other[0].token_ids != together[1].token_ids
+
+
+def test_the_draws_follow_the_softmax(policy, prompts):
+    """First tokens of 512 draws of one prompt against its probabilities (chi-square over the likeliest tokens)."""
+    keys = list(range(512))
+    done = complete(policy, [prompts[0]] * 512, SamplingParams(1.0, 1), keys, buckets=(128,))
+    logits = trainer_logits(policy, prompts[0], [0])[0]
+    logits[list(policy[2].unsampled_ids)] = -np.inf
+    logits[policy[2].vocab_size :] = -np.inf
+    p = np.exp(logits - logits.max())
+    p /= p.sum()
+    top = np.argsort(-p)[:8]
+    counts = np.bincount([c.token_ids[0] for c in done], minlength=p.size)
+    observed = np.append(counts[top], 512 - counts[top].sum())
+    expected = 512 * np.append(p[top], 1 - p[top].sum())
+    assert ((observed - expected) ** 2 / expected).sum() < 27.9  # 99.9 % of chi-square with 9 degrees of freedom
+
+
+def test_placeholders_and_turn_marks_are_never_sampled(policy, prompts):
+    cfg, params, tokenizer = policy
+    image = tokenizer.image_id
+    loud = {**params, "text": {**params["text"], "embed": params["text"]["embed"].at[image].mul(50.0)}}
+    done = complete((cfg, loud, tokenizer), prompts, SamplingParams(1.0, MOST), [1, 2, 3])
+    assert all(not tokenizer.unsampled_ids & set(c.token_ids) for c in done)
+
+
+def test_a_response_ends_with_the_end_token_or_its_budget(policy, prompts):
+    cfg, params, tokenizer = policy
+    eager = {**params, "text": {**params["text"], "norm": params["text"]["norm"] * 30}}
+    done = complete((cfg, eager, tokenizer), prompts, SamplingParams(1.0, 60), [1, 2, 3])
+    for completion in [*done, *complete(policy, prompts, SamplingParams(1.0, 2), [1, 2, 3])]:
+        ended = completion.token_ids[-1] == tokenizer.eos_id
+        assert completion.finish_reason == ("stop" if ended else "length")
+        assert tokenizer.eos_id not in completion.token_ids[:-1]
+        assert len(completion.token_ids) == len(completion.logprobs)
+
+
+def test_new_weights_come_with_their_version_and_programs_are_counted(policy, prompts):
+    cfg, params, tokenizer = policy
+
+    async def run():
+        engine = Engine(cfg, params, tokenizer, EngineConfig(row_buckets=(4,)))
+        (before,) = await engine.sample(prompts[:1], SamplingParams(0.0, MOST), [0])
+        other = init_params(cfg, jax.random.key(9))
+        await engine.update_weights(other, 7)
+        (after,) = await engine.sample(prompts[:1], SamplingParams(0.0, MOST), [0])
+        count = engine.compile_count
+        await engine.close()
+        return before, after, count
+
+    before, after, count = asyncio.run(run())
+    assert (before.policy_version, after.policy_version) == (0, 7)
+    assert before.token_ids != after.token_ids
+    assert count == 1
+
+
+def test_an_error_in_a_batch_reaches_its_callers_and_the_engine_goes_on(policy, prompts):
+    cfg, params, tokenizer = policy
+    broken = dataclasses.replace(prompts[0], ids=[*prompts[0].ids, tokenizer.image_id, 0])
+
+    async def run():
+        engine = Engine(cfg, params, tokenizer, EngineConfig(row_buckets=(4,)))
+        with pytest.raises(ValueError, match="placeholder"):
+            await engine.sample([broken], SamplingParams(0.0, MOST), [0])
+        (done,) = await engine.sample(prompts[:1], SamplingParams(0.0, MOST), [0])
+        await engine.close()
+        return done
+
+    assert asyncio.run(run()).token_ids

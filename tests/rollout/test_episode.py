@@ -1,0 +1,142 @@
+"""Episodes against a real environment server with real Chromium."""
+
+import asyncio
+import time
+
+import psutil
+import pytest
+
+from env_servers.server import running_server
+from gui_rl.prompt.context import TINY_CONTEXT
+from gui_rl.prompt.parse import parse_response
+from gui_rl.prompt.tokenizer import Tokenizer
+from gui_rl.rollout.agents import Prompts, RandomAgent, Reply, ScriptAgent
+from gui_rl.rollout.env_client import EnvClient
+from gui_rl.rollout.episode import Spec, Transport, play_all
+from gui_rl.rollout.groups import play_pools
+
+TASKS = (("orders/star", "mobile"), ("files/move", "desktop"), ("shop/add", "web"))
+
+
+@pytest.fixture(scope="module")
+def server(chromium):
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def prompts():
+    return Prompts(Tokenizer.load("gui-tiny"), TINY_CONTEXT)
+
+
+def play(server, agent, specs, **options):
+    async def run():
+        async with EnvClient(server.url, server.token) as client:
+            return await play_all(client, agent, specs, **options)
+
+    return asyncio.run(run())
+
+
+def test_scripted_episodes_succeed_and_hold_what_training_needs(server, prompts):
+    transport = Transport()
+    specs = [Spec("virtual", task, 11) for task, _ in TASKS]
+    episodes = play(server, ScriptAgent(prompts), specs, script=True, keep_final=True, transport=transport)
+    assert [episode.device for episode in episodes] == [device for _, device in TASKS]
+    for episode in episodes:
+        assert episode.outcome == "success" and episode.score == 1.0 and episode.progress == episode.total
+        assert episode.source == "script" and episode.final_screenshot.startswith(b"\x89PNG")
+        for turn in episode.turns:
+            assert turn.screenshot.startswith(b"\x89PNG") and not turn.behaviour_logp
+            placeholders = turn.prompt_ids.count(prompts.tokenizer.image_id)
+            assert placeholders == sum(t * h * w // 4 for t, h, w in turn.image_grids)
+            said = parse_response(turn.text, episode.device)
+            assert {"name": said.call.name, "arguments": said.call.arguments} == turn.action
+            assert said.conclusion == turn.conclusion
+            if turn.target_box and "coordinate" in turn.action["arguments"]:
+                x, y = turn.action["arguments"]["coordinate"]
+                x0, y0, x1, y1 = turn.target_box
+                assert x0 <= x <= x1 and y0 <= y <= y1
+        assert episode.turns[-1].action["arguments"]["action"] in ("terminate", "answer")
+    assert transport.turns == sum(len(episode.turns) for episode in episodes) and transport.rate == 0
+
+
+def test_later_prompts_hold_the_earlier_conclusions(server, prompts):
+    (episode,) = play(server, ScriptAgent(prompts), [Spec("virtual", "orders/star", 12)], script=True)
+    first, second = (prompts.tokenizer.decode(turn.prompt_ids) for turn in episode.turns[:2])
+    assert episode.instruction in first and "None" in first
+    assert f"Step 1: {episode.turns[0].conclusion}" in second
+
+
+def test_the_random_agent_is_a_floor_and_reproducible(server, prompts):
+    specs = [Spec("virtual", task, 13, copy) for task, _ in TASKS for copy in range(2)]
+    one, two = (play(server, RandomAgent(prompts), specs) for _ in range(2))
+    assert [[turn.text for turn in episode.turns] for episode in one] == [
+        [turn.text for turn in episode.turns] for episode in two
+    ]
+    assert all(episode.scored for episode in one)
+
+
+class Mumbler:
+    """An agent that never calls a tool."""
+
+    source = "policy"
+
+    def __init__(self, prompts, seconds=0.0):
+        self.prompts, self.seconds = prompts, seconds
+
+    async def act(self, view):
+        await asyncio.sleep(self.seconds)
+        return Reply("I would rather not.", self.prompts.of(view), self.prompts.tokenizer.encode("I would rather not."))
+
+
+def test_responses_without_a_call_are_format_failures_and_count_as_steps(server, prompts):
+    (episode,) = play(server, Mumbler(prompts), [Spec("virtual", "orders/star", 14)])
+    assert episode.outcome == "format_fail" and episode.scored and not episode.success
+    assert {turn.parse_error for turn in episode.turns} == {"no_call"}
+
+
+def test_the_deadline_is_one_for_the_whole_rollout(server, prompts):
+    specs = [Spec("virtual", "orders/star", 15, copy) for copy in range(4)]
+    began = time.monotonic()
+    episodes = play(server, Mumbler(prompts, seconds=0.4), specs, parallel=4, deadline_s=1.0)
+    assert {episode.outcome for episode in episodes} == {"policy_timeout"}
+    assert all(episode.turns for episode in episodes)
+    assert time.monotonic() - began < 30
+
+
+def test_a_lost_browser_is_a_fault_and_never_a_score(chromium, prompts):
+    """Every Chromium of the server is killed in the middle; nothing is resampled here."""
+
+    class Killer(Mumbler):
+        async def act(self, view):
+            for child in psutil.Process(self.pid).children(recursive=True):
+                if "chrom" in child.name():
+                    child.kill()
+            return await super().act(view)
+
+    with running_server() as own:
+        agent = Killer(prompts)
+        agent.pid = own.pid
+        (episode,) = play(own, agent, [Spec("virtual", "shop/add", 16)], resample=0)
+        assert episode.outcome == "env_crash" and not episode.scored
+        (again,) = play(own, ScriptAgent(prompts), [Spec("virtual", "shop/add", 16)], script=True)
+        assert again.outcome == "success"
+
+
+def test_pools_keep_their_order_and_members_share_the_initial_screen(server, prompts):
+    async def run():
+        async with EnvClient(server.url, server.token) as client:
+            tasks = [("virtual", "shop/add", 17), ("virtual", "files/star", 18)]
+            return await play_pools(client, RandomAgent(prompts), tasks, 3, parallel=4)
+
+    pools = asyncio.run(run())
+    assert [pool.key for pool in pools] == ["virtual/shop/add/17", "virtual/files/star/18"]
+    for pool in pools:
+        assert len(pool.episodes) == 3 and pool.faults == 0
+        assert len({episode.turns[0].screenshot for episode in pool.episodes}) == 1
+        assert len({episode.id for episode in pool.episodes}) == 3
+
+
+def test_a_group_larger_than_the_places_is_refused(server, prompts):
+    with pytest.raises(ValueError, match="parallel"):
+        play(server, RandomAgent(prompts), [Spec("virtual", "shop/add", 1, copy) for copy in range(3)], parallel=2)
