@@ -25,6 +25,7 @@ POLICY = [
     "tyro==1.0.17",  # command line from frozen dataclasses; unknown options are errors
     "rich==15.0.0",  # progress bars and tables in the terminal
     "wandb==0.31.0",  # metrics, offline unless asked otherwise
+    "psutil==7.2.2",  # memory of a run and of its environment server
     "matplotlib==3.11.2",  # figures of the experiments
 ]
 

@@ -157,19 +157,24 @@ class CheckConfig:
     parallel: int = 4
 
 
-def main() -> None:
-    """Command line: `python -m env_servers.check`; exit code 1 if a trial went wrong."""
-    config = tyro.cli(CheckConfig, prog="env_servers.check", description="Self-test of a suite's tasks.")
+def run(config: CheckConfig) -> bool:
+    """Checks, prints what went wrong and the count; whether all trials are right."""
     seeds = range(config.first_seed, config.first_seed + config.seeds)
-    try:
-        found = asyncio.run(check(config.suite, config.tasks, seeds, config.parallel))
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+    found = asyncio.run(check(config.suite, config.tasks, seeds, config.parallel))
     wrong = [trial for trial in found if not trial.right]
     print(*wrong, sep="\n", end="\n" if wrong else "")
     print(f"{len(found) - len(wrong)} of {len(found)} trials are right ({len({t.task for t in found})} tasks)")
-    sys.exit(bool(wrong))
+    return not wrong
+
+
+def main() -> None:
+    """Command line: `python -m env_servers.check`; exit code 1 if a trial went wrong."""
+    config = tyro.cli(CheckConfig, prog="env_servers.check", description="Self-test of a suite's tasks.")
+    try:
+        sys.exit(not run(config))
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
 
 
 if __name__ == "__main__":

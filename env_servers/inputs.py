@@ -20,6 +20,7 @@ from .protocol.actions import to_pixels
 WAIT_LIMIT_S = 1.0  # a policy may ask for any time; a page that is settled needs none
 HOLD_S = (0.6, 5.0)  # shortest and longest long press
 APART_S = 1.0  # event time between two touches: however fast a policy taps, two taps are no double tap
+FARTHEST = 10_000  # css px of one scroll
 NOTCH = 100  # css px of one turn of the wheel
 UNTOUCHING = ("terminate", "interact", "ask_user")  # actions that leave the screen as it is
 SWIPE_MOVES = 4
@@ -65,7 +66,7 @@ async def perform(screen: Screen, device: str, arguments: dict[str, Any]) -> Non
         case name if name in UNTOUCHING:
             return
         case "wait":
-            await asyncio.sleep(min(float(arguments["time"]), WAIT_LIMIT_S))
+            await asyncio.sleep(min(arguments["time"], WAIT_LIMIT_S))
         case "answer":
             await screen.call(_APP, "answer", arguments["text"])
         case "type":
@@ -101,7 +102,7 @@ async def _type(screen: Screen, text: str) -> None:
 
 async def _press(screen: Screen, keys: list[str]) -> None:
     """Keys held together in this order, then let go in the reverse order."""
-    names = [_KEYS.get(key.lower(), key if len(key) == 1 else None) for key in keys]
+    names = [_KEYS.get(key.lower(), key if len(key) == 1 and " " <= key <= "~" else None) for key in keys]
     if None in names:
         raise Unsupported(f"there is no key {keys[names.index(None)]!r}")
     lower = any(name in ("Control", "Alt", "Meta") for name in names)
@@ -124,7 +125,7 @@ async def _touch(screen: Screen, action: str, arguments: dict[str, Any]) -> None
             await screen.send_all(_finger("touchStart", point, now), _finger("touchEnd", None, now))
         case "long_press":
             shortest, longest = HOLD_S
-            screen.touched_at += min(max(float(arguments.get("time", shortest)), shortest), longest)
+            screen.touched_at += min(max(arguments.get("time", shortest), shortest), longest)
             await screen.send_all(_finger("touchStart", point, now), _finger("touchEnd", None, screen.touched_at))
         case "swipe":
             (x0, y0), (x1, y1) = point, _target(screen, arguments, "coordinate2")
@@ -159,6 +160,7 @@ async def _wheel(screen: Screen, point: tuple[int, int] | None, dx: float, dy: f
         point = (screen.kind.width // 2, screen.kind.height // 2)
     if point is not None:
         await _move(screen, point)
+    dx, dy = (max(-FARTHEST, min(FARTHEST, distance)) for distance in (dx, dy))
     await screen.exchange(screen.page.mouse.wheel(dx, dy))
 
 

@@ -103,9 +103,7 @@ def tiny_config(tokenizer: Tokenizer) -> ModelConfig:
 class Feed:
     """Batches of a mixture of screens; each is a function of the seed and the step."""
 
-    def __init__(
-        self, files: Mapping[str, Sequence[Screen]], writer: QueryWriter, cfg: ModelConfig, config: Config
-    ):
+    def __init__(self, files: Mapping[str, Sequence[Screen]], writer: QueryWriter, cfg: ModelConfig, config: Config):
         self.files, self.writer, self.cfg, self.config = files, writer, cfg, config
         names = sorted(files)
         self.groups = [
@@ -156,7 +154,9 @@ class Feed:
         for group, name in zip(self.groups, ("grid", "free", "app"), strict=True):
             rng = np.random.default_rng(0)
             chosen = [self.files[kind][index] for index in range(HELD_OUT) for kind in group][: 32 * count]
-            out[name] = [self.build(chosen[at : at + 32], rng, 0, self.config.queries)[0] for at in range(0, len(chosen), 32)]
+            out[name] = [
+                self.build(chosen[at : at + 32], rng, 0, self.config.queries)[0] for at in range(0, len(chosen), 32)
+            ]
         return out
 
     def _label(self, screen: Screen) -> dict[str, np.ndarray]:

@@ -113,7 +113,8 @@ def main(config: Config = Config(), resume: bool = False) -> Path:  # noqa: B008
         raise UserError(f"{kept} holds other settings: resume with those, or start anew without --resume")
     seeds = {"seed": config.seed, **{split: [seeds.start, seeds.stop] for split, seeds in SEEDS.items()}}
     write_manifest(run, asked, seeds)
-    jax.config.update("jax_compilation_cache_dir", str(Path(".cache/jax").absolute()))
+    if not jax.config.jax_compilation_cache_dir:
+        jax.config.update("jax_compilation_cache_dir", str(Path(".cache/jax").absolute()))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
     with running_server(ServerConfig(port=0)) as server, Progress() as progress:
         log = RunLog(run)
@@ -309,12 +310,12 @@ class _Quickstart:
 
 
 def memory_gb() -> float:
-    """Resident memory of this process at its peak, and of its children (server, Chromium) now, GB."""
+    """Memory in GB: this process at its peak, its children (server, Chromium) now, shared pages counted once."""
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     children = 0
     for child in psutil.Process().children(recursive=True):
         try:
-            children += child.memory_info().rss
+            children += child.memory_full_info().pss
         except psutil.Error:  # it has just ended
             continue
     return own + children / 2**30

@@ -110,7 +110,7 @@ def _env(arguments: list[str]) -> None:
     elif name == "check":
         from env_servers import check
 
-        check.run(parse(check.Check, rest, "env check"))
+        sys.exit(not check.run(parse(check.CheckConfig, rest, "env check")))
     elif name == "tasks":
         from env_servers.suites import SUITES, tasks
 

@@ -1,4 +1,4 @@
-"""The whole chain at its smallest, through the command; killed with SIGKILL in the middle of SFT and of RL, and resumed."""
+"""The whole chain at its smallest, through the command; killed with SIGKILL within SFT and within RL, and resumed."""
 
 import json
 import os
@@ -12,7 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = (
-    "--demonstrations 4 --evaluation 4 --longest 1 --sft.steps 6 --sft.turns 12 --sft.warmup 2 --sft.checkpoint-every 2 "
+    "--demonstrations 4 --evaluation 4 --longest 1 --sft.steps 6 --sft.turns 12 --sft.warmup 2 "
+    "--sft.checkpoint-every 2 "
     "--rl.steps 4 --rl.tasks 2 --rl.group 2 --rl.stage-steps 1 --rl.checkpoint-every 1"
 ).split()
 

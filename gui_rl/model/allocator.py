@@ -1,7 +1,7 @@
 """Keeping freed memory in the process, which makes training on CPU about a quarter faster.
 
-XLA allocates the temporaries of a step (hundreds of megabytes) with malloc and frees them after it. glibc hands blocks of that size back to
-the kernel, so that every step pays for its pages again. `keep_freed_memory` tells glibc not to.
+XLA allocates the temporaries of a step (hundreds of megabytes) with malloc and frees them after it. glibc hands blocks
+of that size back to the kernel, so that every step pays for its pages again. `keep_freed_memory` tells glibc not to.
 """
 
 import ctypes

@@ -1,7 +1,8 @@
 """The key-value cache of sampling: fixed shapes, one row a sequence, so that a decoding step compiles once.
 
-In: keys and values of prefilled rows, then of one token a step. Out: the filled part, through `visible`. Slots fill from 0 on;
-a row may be replaced by another row while its neighbours go on (`insert`), or be repeated for a group that shares its prompt (`take`).
+In: keys and values of prefilled rows, then of one token a step. Out: the filled part, through `visible`. Slots fill
+from 0 on; a row may be replaced by another row while its neighbours go on (`insert`), or be repeated for a group that
+shares its prompt (`take`).
 """
 
 import jax.numpy as jnp
@@ -57,7 +58,7 @@ def from_rows(
 
 
 def take(cache: KVCache, rows: Int[Array, " N"]) -> KVCache:
-    """The cache with rows `rows` of this one; a row may be taken several times (a group shares its prompt's prefill)."""
+    """The cache with rows `rows` of this one; a row may be taken several times (a group shares a prefill)."""
     return KVCache(
         key=cache.key[:, rows], value=cache.value[:, rows], lengths=cache.lengths[rows], positions=cache.positions[rows]
     )

@@ -1,7 +1,8 @@
 """Model configuration: the shape of a Qwen3-VL policy as frozen dataclasses.
 
-In: the `config.json` of a Hugging Face checkpoint, or a preset name. Out: a hashable `ModelConfig` (usable as a static argument of `jax.jit`)
-whose field names are Qwen3-VL's own. Reference: Qwen3-VL as implemented in `transformers.models.qwen3_vl`.
+In: the `config.json` of a Hugging Face checkpoint, or a preset name. Out: a hashable `ModelConfig` (usable as a static
+argument of `jax.jit`) whose field names are Qwen3-VL's own. Reference: Qwen3-VL as implemented in
+`transformers.models.qwen3_vl`.
 """
 
 import dataclasses
@@ -34,7 +35,7 @@ class VisionConfig:
     def __post_init__(self) -> None:
         if self.hidden_size % self.num_heads or (self.hidden_size // self.num_heads) % 4:
             raise UserError(
-                f"vision hidden_size {self.hidden_size} over num_heads {self.num_heads} must be a multiple of 4 (2-D rotary)"
+                f"vision hidden_size {self.hidden_size} over num_heads {self.num_heads} must be a multiple of 4"
             )
         if self.position_side**2 != self.num_position_embeddings:
             raise UserError(f"vision num_position_embeddings {self.num_position_embeddings} is not a square")
@@ -82,18 +83,22 @@ class TextConfig:
     def __post_init__(self) -> None:
         if self.num_attention_heads % self.num_key_value_heads:
             raise UserError(
-                f"num_attention_heads {self.num_attention_heads} is no multiple of num_key_value_heads {self.num_key_value_heads}"
+                f"num_attention_heads {self.num_attention_heads} is no multiple of "
+                f"num_key_value_heads {self.num_key_value_heads}"
             )
         if len(self.mrope_section) != 3 or sum(self.mrope_section) != self.head_dim // 2:
-            raise UserError(f"mrope_section {self.mrope_section} must be three numbers that sum to head_dim / 2 = {self.head_dim // 2}")
+            half = self.head_dim // 2
+            raise UserError(
+                f"mrope_section {self.mrope_section} must be three numbers with the sum {half} (head_dim / 2)"
+            )
 
 
 @dataclass(frozen=True)
 class ModelConfig:
     """A whole policy. `dtype` is what activations are computed in, `param_dtype` what parameters are stored in.
 
-    `init_style`: "qwen" draws every matrix with standard deviation 0.02; "scaled" keeps token embeddings, visual features and position
-    embeddings at one scale, which tiny policies need in order to learn grounding from scratch.
+    `init_style`: "qwen" draws every matrix with standard deviation 0.02; "scaled" keeps token embeddings, visual
+    features and position embeddings at one scale, which tiny policies need in order to learn grounding from scratch.
     """
 
     text: TextConfig
@@ -112,7 +117,8 @@ class ModelConfig:
     def __post_init__(self) -> None:
         if self.vision.out_hidden_size != self.text.hidden_size:
             raise UserError(
-                f"vision out_hidden_size {self.vision.out_hidden_size} differs from text hidden_size {self.text.hidden_size}"
+                f"vision out_hidden_size {self.vision.out_hidden_size} differs from "
+                f"text hidden_size {self.text.hidden_size}"
             )
         if len(self.vision.deepstack_visual_indexes) > self.text.num_hidden_layers:
             raise UserError(
@@ -124,7 +130,8 @@ class ModelConfig:
 
     @staticmethod
     def from_hf(document: Mapping[str, Any]) -> "ModelConfig":
-        """The configuration of a Hugging Face `config.json` (published layout with `rope_scaling`, or `rope_parameters`).
+        """The configuration of a Hugging Face `config.json` (published layout with `rope_scaling`, or
+        `rope_parameters`).
 
         Raises `UserError` that names the first setting this implementation does not compute.
         """
@@ -256,7 +263,9 @@ _VISION_LARGE: dict[str, Any] = {
 }
 
 
-def _decoder(hidden_size: int, intermediate_size: int, num_hidden_layers: int, num_attention_heads: int) -> dict[str, int]:
+def _decoder(
+    hidden_size: int, intermediate_size: int, num_hidden_layers: int, num_attention_heads: int
+) -> dict[str, int]:
     return {
         "hidden_size": hidden_size,
         "intermediate_size": intermediate_size,

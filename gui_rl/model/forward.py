@@ -1,4 +1,5 @@
-"""What callers use: hidden states, log-probabilities, logits, image encoding, and cached decoding, as functions of (params, cfg, ...).
+"""What callers use: hidden states, log-probabilities, logits, image encoding, and cached decoding, as functions of
+(params, cfg, ...).
 
 In: parameters (`gui_rl.model.params`) and `ModelInputs`. Out: arrays. Nothing here has state; jit it with `cfg` static.
 """
@@ -26,8 +27,13 @@ def encode_images(params: Any, cfg: ModelConfig, inputs: ModelInputs) -> VisualF
     return vision.encode(params["vision"], cfg.vision, inputs, cfg.dtype, cfg.scan_layers, cfg.remat)
 
 
-def hidden(params: Any, cfg: ModelConfig, inputs: ModelInputs, *, constrain: Constrain = unconstrained) -> Float[Array, "B T D"]:
-    """Final hidden states (after the last norm) of packed rows. `constrain` pins the sharding of activations at block boundaries."""
+def hidden(
+    params: Any, cfg: ModelConfig, inputs: ModelInputs, *, constrain: Constrain = unconstrained
+) -> Float[Array, "B T D"]:
+    """Final hidden states (after the last norm) of packed rows.
+
+    `constrain` pins the sharding of activations at block boundaries.
+    """
     visual = encode_images(params, cfg, inputs) if inputs.patches.shape[1] else None
     return hidden_from_features(params, cfg, inputs, visual, constrain=constrain)
 
@@ -92,7 +98,8 @@ def token_logprobs(
 def prefill(
     params: Any, cfg: ModelConfig, inputs: ModelInputs, capacity: int, *, constrain: Constrain = unconstrained
 ) -> tuple[Float[Array, "B D"], KVCache]:
-    """Runs right-padded rows of one segment each; returns the hidden state at every row's last token, and a cache of `capacity` slots.
+    """Runs right-padded rows of one segment each; returns the hidden state at every row's last token, and a cache of
+    `capacity` slots.
 
     A row of padding alone gives a meaningless hidden state and a cache row of length 0. Branches are not looked at.
     """
@@ -178,5 +185,13 @@ def _decode(
     rotary = rope.text_rotary(inputs.positions, cfg.text.head_dim, cfg.text.rope_theta, cfg.text.mrope_section)
     with jax.named_scope("decoder"):
         return text.decode_layers(
-            params["text"], cfg, x, rotary, attend, state, visual, inputs.visual_index if visual is not None else None, constrain
+            params["text"],
+            cfg,
+            x,
+            rotary,
+            attend,
+            state,
+            visual,
+            inputs.visual_index if visual is not None else None,
+            constrain,
         )

@@ -1,12 +1,12 @@
 """Hugging Face checkpoints: safetensors in, sharded parameters out, and back.
 
-In: a directory with `config.json` and `model.safetensors` (or its shards with `model.safetensors.index.json`). Out: (cfg, params).
-The name map is derived from the parameter specs. Every tensor of the file must be used, and every parameter found: anything missing,
-unknown or misshapen is an error that names it. Each process reads only the slices that its own devices hold.
+In: a directory with `config.json` and `model.safetensors` (or its shards with `model.safetensors.index.json`). Out:
+(cfg, params). The name map is derived from the parameter specs. Every tensor of the file must be used, and every
+parameter found: anything missing, unknown or misshapen is an error that names it. Each process reads only the slices
+that its own devices hold.
 """
 
 import json
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from gui_rl.model.config import ModelConfig
 from gui_rl.model.params import ParamSpec, ShardingRules, is_spec, map_specs, param_specs, shardings
 
 CONFIG, SINGLE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+PART = ".part"  # suffix of a file that is still being written
 MAX_FILE_BYTES = 4 * 2**30
 
 
@@ -43,8 +44,9 @@ def hf_shape(spec: ParamSpec, cfg: ModelConfig) -> tuple[int, ...]:
 def load(
     directory: str | Path, cfg: ModelConfig | None = None, mesh: Mesh | None = None, rules: ShardingRules | None = None
 ) -> tuple[ModelConfig, dict[str, Any]]:
-    """Reads a checkpoint. `cfg=None` takes it from `config.json`; with a mesh, parameters are placed by `rules` (default `ShardingRules()`).
+    """Reads a checkpoint: (cfg, params).
 
+    `cfg=None` takes it from `config.json`; with a mesh, parameters are placed by `rules` (default `ShardingRules()`).
     Host memory beyond the parameters themselves stays within two shards of the largest (stacked) parameter.
     Raises `UserError` for a missing file and for a missing, unknown or misshapen tensor.
     """
@@ -69,14 +71,13 @@ def load(
 def save(directory: str | Path, cfg: ModelConfig, params: Any) -> None:
     """Writes `config.json` and safetensors (several files and an index beyond 4 GiB) that transformers loads.
 
-    With several processes every one must call this; the first writes.
+    Values are stored in `cfg.param_dtype`. An earlier checkpoint in the directory is replaced only once the new files
+    are complete. With several processes every one must call this; the first writes.
     """
     directory = Path(directory)
     writer = jax.process_index() == 0
     if writer:
         directory.mkdir(parents=True, exist_ok=True)
-        for stale in (*directory.glob("model*.safetensors"), directory / INDEX):
-            stale.unlink(missing_ok=True)
     item_bytes = np.dtype(cfg.param_dtype).itemsize
     plan: list[list[tuple[str, ParamSpec, Any, int]]] = [[]]
     room = MAX_FILE_BYTES
@@ -95,13 +96,26 @@ def save(directory: str | Path, cfg: ModelConfig, params: Any) -> None:
         tensors = {name: _to_file(spec, leaf, layer, cfg) for name, spec, leaf, layer in part}
         weight_map |= dict.fromkeys(tensors, file)
         if writer:
-            save_file(tensors, directory / file, metadata={"format": "pt"})
+            save_file(tensors, directory / f"{file}{PART}", metadata={"format": "pt"})
     if writer:
-        if len(plan) > 1:
-            total = item_bytes * sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(params))
-            document = {"metadata": {"total_size": total}, "weight_map": weight_map}
-            (directory / INDEX).write_text(json.dumps(document, indent=1))
-        (directory / CONFIG).write_text(json.dumps(cfg.to_hf(), indent=1))
+        total = item_bytes * sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(params))
+        _publish(directory, weight_map, total, cfg)
+
+
+def _publish(directory: Path, weight_map: dict[str, str], total_bytes: int, cfg: ModelConfig) -> None:
+    """Puts finished files in the place of an earlier checkpoint's."""
+    files = set(weight_map.values())
+    for file in files:
+        (directory / f"{file}{PART}").replace(directory / file)
+    if len(files) > 1:
+        document = {"metadata": {"total_size": total_bytes}, "weight_map": weight_map}
+        (directory / INDEX).write_text(json.dumps(document, indent=1))
+    else:
+        (directory / INDEX).unlink(missing_ok=True)
+    (directory / CONFIG).write_text(json.dumps(cfg.to_hf(), indent=1))
+    for stale in directory.glob("model*.safetensors"):
+        if stale.name not in files:
+            stale.unlink()
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -138,7 +152,9 @@ def _check(source: dict[str, Any], specs: Any, cfg: ModelConfig, directory: Path
             raise UserError(f"{directory}: tensor {name} is missing")
         shape = tuple(source[name].get_slice(name).get_shape())
         if shape != hf_shape(spec, cfg):
-            raise UserError(f"{directory}: tensor {name} has shape {shape}, the configuration needs {hf_shape(spec, cfg)}")
+            raise UserError(
+                f"{directory}: tensor {name} has shape {shape}, the configuration needs {hf_shape(spec, cfg)}"
+            )
     for name in source:
         if name not in expected and not _is_copy_of_embedding(name, source, specs, cfg):
             raise UserError(f"{directory}: tensor {name} belongs to no parameter of this configuration")
@@ -180,12 +196,7 @@ def _read_slice(spec: ParamSpec, name: str, index: tuple[slice, ...], source: di
 def _to_file(spec: ParamSpec, leaf: jax.Array, layer: int, cfg: ModelConfig) -> np.ndarray:
     part = leaf[layer] if spec.stacked else leaf
     whole = part if part.is_fully_addressable else multihost_utils.process_allgather(part, tiled=True)
-    value = np.asarray(whole)
+    value = np.asarray(whole).astype(cfg.param_dtype, copy=False)
     if spec.layout in ("linear", "patch"):
         value = value.T
     return np.ascontiguousarray(value.reshape(hf_shape(spec, cfg)))
-
-
-def tensor_names(cfg: ModelConfig) -> Iterator[str]:
-    """All tensor names of a checkpoint of this configuration."""
-    return (name for spec in jax.tree.leaves(param_specs(cfg), is_leaf=is_spec) for name in hf_names(spec))

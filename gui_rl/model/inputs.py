@@ -1,7 +1,8 @@
-"""The one input structure of the model: every index array is prepared by the host, so that jitted code has static shapes.
+"""The one input structure of the model: every index array is prepared by the host, so that jitted code has static
+shapes.
 
-In: packed rows of tokens with their screenshots. Out: consumed by `gui_rl.model.forward`.
-Axes: B rows, T tokens, P patches, M = P / merge_unit visual tokens (a row's visual tokens are its merged patches in order).
+In: packed rows of tokens with their screenshots. Out: consumed by `gui_rl.model.forward`. Axes: B rows, T tokens, P
+patches, M = P / merge_unit visual tokens (a row's visual tokens are its merged patches in order).
 """
 
 from flax import struct
@@ -38,7 +39,10 @@ class ModelInputs:
 
 @struct.dataclass
 class VisualFeatures:
-    """What the vision encoder hands to the decoder: merged features, and the DeepStack features of the first n decoder layers."""
+    """What the vision encoder hands to the decoder:
+
+    merged features, and the DeepStack features of the first n decoder layers.
+    """
 
     features: Float[Array, "B M D"]
     deepstack: Float[Array, "n B M D"]

@@ -1,4 +1,5 @@
-"""Small pieces shared by the decoder and the vision encoder: norms, linear maps, gathers, and the loop over stacked layers.
+"""Small pieces shared by the decoder and the vision encoder: norms, linear maps, gathers, and the loop over stacked
+layers.
 
 In: activations and one layer's parameters. Out: activations of the same shape (a new last axis for `linear`).
 """
@@ -44,17 +45,19 @@ def gather_rows(rows: Float[Array, "B M D"], index: Int[Array, "B T"]) -> Float[
 
 
 def run_layers(
-    step: Callable[[Any, tuple[Array, Any]], tuple[Any, Any]], carry: Any, stacked: Any, count: int, scan: bool, remat: bool
+    step: Callable[[Any, Any, Any], tuple[Any, Any]], carry: Any, stacked: Any, count: int, scan: bool, remat: bool
 ) -> tuple[Any, Any]:
-    """`carry, kept = step(carry, (layer number, layer parameters))` for every layer; returns the last carry and the stacked `kept`.
+    """`carry, kept = step(carry, layer number, layer parameters)` for each layer; returns (carry, stacked `kept`).
 
-    `scan` compiles one layer and loops; otherwise the layers are unrolled, which lets a small model run faster.
+    `scan` compiles one layer and loops over them (the number is then traced); otherwise the layers are unrolled (the
+    number is then an int). `remat` recomputes a layer's activations in the backward pass instead of keeping them.
     """
-    step = jax.checkpoint(step) if remat else step
     if scan:
-        return jax.lax.scan(step, carry, (jnp.arange(count), stacked))
+        body = jax.checkpoint(step) if remat else step
+        return jax.lax.scan(lambda carry, layer: body(carry, *layer), carry, (jnp.arange(count), stacked))
+    body = jax.checkpoint(step, static_argnums=1) if remat else step
     kept = []
-    for layer in range(count):
-        carry, item = step(carry, (layer, jax.tree.map(lambda leaf: leaf[layer], stacked)))  # noqa: B023
+    for number in range(count):
+        carry, item = body(carry, number, jax.tree.map(lambda leaf: leaf[number], stacked))  # noqa: B023
         kept.append(item)
     return carry, jax.tree.map(lambda *items: jnp.stack(items), *kept)

@@ -1,6 +1,10 @@
 """Parameters, declared once. `param_specs(cfg)` is a tree of `ParamSpec`; everything else is derived from it:
 
-1. initial values (`init_params`), 2. abstract shapes (`abstract_params`), 3. shardings (`shardings`), 4. Hugging Face names and layouts (`gui_rl.model.hf`).
+1. initial values (`init_params`),
+2. abstract shapes (`abstract_params`),
+3. shardings (`shardings`),
+4. Hugging Face names and layouts (`gui_rl.model.hf`).
+
 Layers are stacked along a leading "layers" axis; linear weights are [in, out].
 """
 
@@ -32,10 +36,11 @@ class Init:
 
 @dataclass(frozen=True)
 class ParamSpec:
-    """One parameter: its shape, the logical name of every axis, how it starts, and where a Hugging Face checkpoint keeps it.
+    """One parameter: its shape, the logical name of every axis, how it starts, and its place in a checkpoint.
 
-    `hf_name` has `{}` in place of the layer number where the first axis is "layers". `layout` says how the file's tensor becomes ours:
-    "linear" is stored [out, in], "patch" as a convolution kernel [out, channels, frames, height, width], the others as they are.
+    `hf_name` has `{}` in place of the layer number where the first axis is "layers". `layout` says how the file's
+    tensor becomes ours: "linear" is stored [out, in], "patch" as a convolution kernel [out, channels, frames, height,
+    width], the others as they are.
     """
 
     shape: tuple[int, ...]
@@ -73,7 +78,10 @@ class ShardingRules:
     merge_mlp: MeshAxes = "tensor"
 
     def spec(self, logical_axes: tuple[str | None, ...]) -> PartitionSpec:
-        """The partition of an array with these logical axes. `UserError` if one mesh axis would split two of its axes."""
+        """The partition of an array with these logical axes.
+
+        `UserError` if one mesh axis would split two of its axes.
+        """
         known = {item.name for item in fields(self)}
         taken: dict[str, str] = {}
         for logical in logical_axes:
@@ -84,8 +92,8 @@ class ShardingRules:
             for mesh_axis in _as_tuple(getattr(self, logical)):
                 if mesh_axis in taken:
                     raise UserError(
-                        f'ShardingRules: "{taken[mesh_axis]}" and "{logical}" of an array {logical_axes} are both split over the mesh axis '
-                        f'"{mesh_axis}"'
+                        f'ShardingRules: "{taken[mesh_axis]}" and "{logical}" of an array {logical_axes} are both '
+                        f'split over the mesh axis "{mesh_axis}"'
                     )
                 taken[mesh_axis] = logical
         return PartitionSpec(*(None if logical is None else getattr(self, logical) for logical in logical_axes))
@@ -127,7 +135,9 @@ class _Scope:
     layers: int | None = None
     specs: dict[str, Any] = field(default_factory=dict)
 
-    def add(self, name: str, hf: str, shape: tuple[int, ...], axes: tuple[str, ...], init: Init, layout: Layout = "vector") -> None:
+    def add(
+        self, name: str, hf: str, shape: tuple[int, ...], axes: tuple[str, ...], init: Init, layout: Layout = "vector"
+    ) -> None:
         lead = ((self.layers,), ("layers",)) if self.layers is not None else ((), ())
         self.specs[name] = ParamSpec(lead[0] + shape, lead[1] + axes, init, self.prefix + hf, layout)
 
@@ -142,7 +152,10 @@ class _Scope:
 
 
 def param_specs(cfg: ModelConfig) -> dict[str, Any]:
-    """The tree of `ParamSpec` of a model: {"vision": {...}, "text": {...}}; "head" is there only where it is not tied."""
+    """The tree of `ParamSpec` of a model: {"vision": {...}, "text": {...}}.
+
+    "head" is there only where it is not tied, "deepstack" only where there are DeepStack features.
+    """
     return {"vision": _vision_specs(cfg), "text": _text_specs(cfg)}
 
 
@@ -182,21 +195,25 @@ def _vision_specs(cfg: ModelConfig) -> dict[str, Any]:
     table = (vision.num_position_embeddings, width), ("vision_positions", "vision_embed")
     top.add("positions", "pos_embed.weight", *table, scales.embedding(0.5), "table")
     block = _Scope("model.visual.blocks.{}.", vision.depth)
+    into_heads, from_heads = ("vision_embed", "vision_heads"), ("vision_heads", "vision_embed")
+    into_mlp, from_mlp = ("vision_embed", "vision_mlp"), ("vision_mlp", "vision_embed")
     block.layer_norm("attention_norm", "norm1", width, "vision_embed")
-    block.linear("qkv", "attn.qkv", (width, 3 * width), ("vision_embed", "vision_heads"), scales.matrix(width), bias=True)
-    block.linear("output", "attn.proj", (width, width), ("vision_heads", "vision_embed"), scales.output(width), bias=True)
+    block.linear("qkv", "attn.qkv", (width, 3 * width), into_heads, scales.matrix(width), bias=True)
+    block.linear("output", "attn.proj", (width, width), from_heads, scales.output(width), bias=True)
     block.layer_norm("mlp_norm", "norm2", width, "vision_embed")
-    block.linear("up", "mlp.linear_fc1", (width, hidden), ("vision_embed", "vision_mlp"), scales.matrix(width), bias=True)
-    block.linear("down", "mlp.linear_fc2", (hidden, width), ("vision_mlp", "vision_embed"), scales.output(hidden), bias=True)
+    block.linear("up", "mlp.linear_fc1", (width, hidden), into_mlp, scales.matrix(width), bias=True)
+    block.linear("down", "mlp.linear_fc2", (hidden, width), from_mlp, scales.output(hidden), bias=True)
     merged, out = width * vision.merge_unit, vision.out_hidden_size
     merger = _Scope("model.visual.merger.")
     deepstack = _Scope("model.visual.deepstack_merger_list.{}.", len(vision.deepstack_visual_indexes))
-    merger.layer_norm("norm", "norm", width, "vision_embed")  # the merger normalises patches, DeepStack mergers merged patches
+    # The merger normalises patches, DeepStack mergers normalise merged patches.
+    merger.layer_norm("norm", "norm", width, "vision_embed")
     deepstack.layer_norm("norm", "norm", merged, "merge_in")
     for scope, last in ((merger, scales.matrix(merged)), (deepstack, scales.output(merged))):
         scope.linear("up", "linear_fc1", (merged, merged), ("merge_in", "merge_mlp"), scales.matrix(merged), bias=True)
         scope.linear("down", "linear_fc2", (merged, out), ("merge_mlp", "embed"), last, bias=True)
-    return {**top.specs, "blocks": block.specs, "merger": merger.specs, "deepstack": deepstack.specs}
+    specs = {**top.specs, "blocks": block.specs, "merger": merger.specs}
+    return {**specs, "deepstack": deepstack.specs} if deepstack.layers else specs
 
 
 def is_spec(node: object) -> bool:
@@ -211,7 +228,10 @@ def map_specs(function: Callable[[str, ParamSpec], Any], specs: Params) -> dict[
 
 
 def init_params(cfg: ModelConfig, key: jax.Array) -> dict[str, Any]:
-    """Initial parameters. A parameter's values depend on its path and `key` alone, not on its neighbours or on its sharding."""
+    """Initial parameters.
+
+    A parameter's values depend on its path and `key` alone, not on its neighbours or on its sharding.
+    """
 
     def draw(path: str, spec: ParamSpec) -> jax.Array:
         if spec.init.std == 0.0:
@@ -235,10 +255,14 @@ def shardings(specs: Params, mesh: Mesh, rules: ShardingRules) -> dict[str, Any]
         for size, axis, mesh_axes in zip(spec.shape, spec.logical_axes, partition, strict=True):
             for name in _as_tuple(mesh_axes):
                 if name not in mesh.shape:
-                    raise UserError(f'ShardingRules: "{axis}" is split over "{name}", but the mesh has only {tuple(mesh.axis_names)}')
+                    raise UserError(
+                        f'ShardingRules: "{axis}" is split over "{name}", but the mesh has {tuple(mesh.axis_names)}'
+                    )
             ways = math.prod(mesh.shape[name] for name in _as_tuple(mesh_axes))
             if size % ways:
-                raise UserError(f'parameter {path}: axis "{axis}" of size {size} cannot be split {ways} ways (mesh axes {mesh_axes})')
+                raise UserError(
+                    f'parameter {path}: axis "{axis}" of size {size} cannot be split {ways} ways (over {mesh_axes})'
+                )
         return NamedSharding(mesh, partition)
 
     return map_specs(place, specs)

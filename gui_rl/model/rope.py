@@ -1,7 +1,8 @@
 """Rotary positions: three-dimensional (interleaved MRoPE) for the decoder, two-dimensional for the vision encoder.
 
-In: token ids and image grids (host, numpy), or position arrays (device). Out: integer positions, and cos/sin tables over half a head.
-Positions stay int32 until they are multiplied by fp32 frequencies. Reference: Qwen3-VL in transformers (`get_rope_index`, `Qwen3VLTextRotaryEmbedding`).
+In: token ids and image grids (host, numpy), or position arrays (device). Out: integer positions, and cos/sin tables
+over half a head. Positions stay int32 until they are multiplied by fp32 frequencies. Reference: Qwen3-VL in
+transformers (`get_rope_index`, `Qwen3VLTextRotaryEmbedding`).
 """
 
 from collections.abc import Sequence
@@ -16,10 +17,11 @@ Rotary = tuple[Float[Array, "*n half"], Float[Array, "*n half"]]
 def mrope_positions(
     input_ids: Sequence[int] | np.ndarray, image_grids: Sequence[Sequence[int]], image_token_id: int, merge: int = 2
 ) -> tuple[Int[np.ndarray, "3 T"], int]:
-    """Rotary positions of one sequence, and the offset `delta` such that the k-th token after its end has position T + k + delta.
+    """Rotary positions of one sequence, and the `delta` by which positions after its end are ahead of token numbers.
 
-    `image_grids` are (frames, height, width) in patches, one for each image in order; image tokens must already be expanded to
-    frames * height * width / merge^2 placeholders. An image spans max(height, width) / merge positions.
+    The k-th token generated after the sequence (k = 0, 1, ...) has position T + k + delta on all three axes.
+    `image_grids` are (frames, height, width) in patches, one for each image in order; image tokens must already be
+    expanded to frames * height * width / merge^2 placeholders. An image spans max(height, width) / merge positions.
     Raises `ValueError` if placeholders and grids do not match.
     """
     ids = np.asarray(input_ids, dtype=np.int64)
@@ -27,8 +29,8 @@ def mrope_positions(
     expected = sum(_visual_tokens(grid, merge) for grid in image_grids)
     if int(is_image.sum()) != expected:
         raise ValueError(
-            f"{int(is_image.sum())} image placeholders, but the {len(image_grids)} image grids {[tuple(g) for g in image_grids]} "
-            f"need {expected}"
+            f"{int(is_image.sum())} image placeholders, but the {len(image_grids)} image grids "
+            f"{[tuple(grid) for grid in image_grids]} need {expected}"
         )
     positions = np.zeros((3, len(ids)), np.int32)
     grids = iter(image_grids)
@@ -58,8 +60,8 @@ def _visual_tokens(grid: Sequence[int], merge: int) -> int:
 
 
 def text_rotary(positions: Int[Array, "B 3 T"], head_dim: int, theta: float, section: tuple[int, int, int]) -> Rotary:
-    """cos and sin of shape [B, T, head_dim / 2]. Frequency j turns with height for j = 1, 4, 7, ... below 3 * section[1],
-    with width for j = 2, 5, 8, ... below 3 * section[2], and with time elsewhere (interleaved MRoPE)."""
+    """cos and sin of shape [B, T, head_dim / 2]. Frequency j turns with height for j = 1, 4, 7, ... below 3 *
+    section[1], with width for j = 2, 5, 8, ... below 3 * section[2], and with time elsewhere (interleaved MRoPE)."""
     axis = np.zeros(head_dim // 2, np.int32)
     for dimension in (1, 2):
         axis[dimension : 3 * section[dimension] : 3] = dimension
@@ -68,7 +70,10 @@ def text_rotary(positions: Int[Array, "B 3 T"], head_dim: int, theta: float, sec
 
 
 def vision_rotary(yx: Int[Array, "B P 2"], head_dim: int, theta: float) -> Rotary:
-    """cos and sin of shape [B, P, head_dim / 2]: the first quarter of a head turns with the row, the second with the column."""
+    """cos and sin of shape [B, P, head_dim / 2]:
+
+    the first quarter of a head turns with the row, the second with the column.
+    """
     angles = yx[..., None].astype(jnp.float32) * _frequencies(head_dim // 2, theta)
     angles = angles.reshape(*yx.shape[:-1], head_dim // 2)
     return jnp.cos(angles), jnp.sin(angles)

@@ -1,7 +1,8 @@
-"""The decoder: token embeddings with visual features in place, then a stack of pre-norm blocks (grouped-query attention, SwiGLU).
+"""The decoder: token embeddings with visual features in place, then a stack of pre-norm blocks (grouped-query
+attention, SwiGLU).
 
-In: embeddings, rotary tables, and an `attend` function that decides where keys and values live (a training row, or a cache).
-Out: the normalised hidden states. DeepStack features are added after the first layers at image positions.
+In: embeddings, rotary tables, and an `attend` function that decides where keys and values live (a training row, or a
+cache). Out: the normalised hidden states. DeepStack features are added after the first layers at image positions.
 Reference: Qwen3-VL in transformers (`Qwen3VLTextModel`).
 """
 
@@ -17,7 +18,8 @@ from gui_rl.model.config import ModelConfig, TextConfig
 from gui_rl.model.inputs import VisualFeatures
 from gui_rl.model.layers import gather_rows, linear, rms_norm, run_layers
 
-# attend(layer number, state, query, key, value) -> (mixed values [B, T, H*Dh], state, kept); `kept` is stacked over the layers
+# attend(layer number, state, query, key, value) -> (mixed values [B, T, H*Dh], state, kept)
+# `state` travels through the layers; `kept` is stacked over them.
 Attend = Callable[[Any, Any, Array, Array, Array], tuple[Array, Any, Any]]
 Constrain = Callable[[Array], Array]
 
@@ -60,9 +62,8 @@ def decode_layers(
         features = gather_rows(visual.deepstack[number].astype(x.dtype), visual_index)
         return x + features.reshape(x.shape)
 
-    def step(carry: tuple[Array, Any], layer: tuple[Any, Any]) -> tuple[tuple[Array, Any], Any]:
+    def step(carry: tuple[Array, Any], number: Any, p: Any) -> tuple[tuple[Array, Any], Any]:
         x, state = carry
-        number, p = layer
         x, state, kept = _block(x, p, cfg.text, shape[:2], rotary, attend, number, state)
         if not cfg.scan_layers:
             x = add_deepstack(x, number) if number < levels else x

@@ -1,8 +1,9 @@
 """The vision encoder: flattened patches in, merged visual tokens and DeepStack features out.
 
-Host side: `vision_indices` prepares rotary coordinates and position-table neighbours of an image's patches. Device side: `encode`.
-Patches come in the image processor's order (2x2 merge blocks are contiguous), so that merging is a reshape.
-Reference: Qwen3-VL in transformers (`Qwen3VLVisionModel`): tanh-approximated GELU in the blocks, exact (erf) GELU in the mergers.
+Host side: `vision_indices` prepares rotary coordinates and position-table neighbours of an image's patches. Device
+side: `encode`. Patches come in the image processor's order (2x2 merge blocks are contiguous), so that merging is a
+reshape. Reference: Qwen3-VL in transformers (`Qwen3VLVisionModel`): tanh-approximated GELU in the blocks, exact (erf)
+GELU in the mergers.
 """
 
 from collections.abc import Sequence
@@ -23,10 +24,11 @@ from gui_rl.model.layers import DENSE_GATHER_BELOW, layer_norm, linear, run_laye
 def vision_indices(
     grid_thw: Sequence[int], side: int, merge: int
 ) -> tuple[Int[np.ndarray, "n 2"], Int[np.ndarray, "n 4"], Float[np.ndarray, "n 4"]]:
-    """Rotary coordinates (row, column), position-table neighbours and their bilinear weights, for the patches of one image.
+    """For the patches of one image: rotary coordinates (row, column), position-table neighbours, bilinear weights.
 
-    `grid_thw` = (frames, height, width) in patches, `side` = side of the square position table, `merge` = side of a merge block.
-    The table is stretched over the image corner to corner. Raises `ValueError` for a grid that merge blocks do not tile.
+    `grid_thw` = (frames, height, width) in patches, `side` = side of the square position table, `merge` = side of a
+    merge block. The table is stretched over the image corner to corner. Raises `ValueError` for a grid that merge
+    blocks do not tile.
     """
     frames, height, width = (int(size) for size in grid_thw)
     if height % merge or width % merge or min(frames, height, width) < 1:
@@ -35,8 +37,12 @@ def vision_indices(
     yx = np.tile(yx.transpose(1, 3, 2, 4, 0).reshape(-1, 2), (frames, 1)).astype(np.int32)
     low_y, high_y, part_y = _neighbours(yx[:, 0], height, side)
     low_x, high_x, part_x = _neighbours(yx[:, 1], width, side)
-    table = np.stack([low_y * side + low_x, low_y * side + high_x, high_y * side + low_x, high_y * side + high_x], axis=-1)
-    weight = np.stack([(1 - part_y) * (1 - part_x), (1 - part_y) * part_x, part_y * (1 - part_x), part_y * part_x], axis=-1)
+    table = np.stack(
+        [low_y * side + low_x, low_y * side + high_x, high_y * side + low_x, high_y * side + high_x], axis=-1
+    )
+    weight = np.stack(
+        [(1 - part_y) * (1 - part_x), (1 - part_y) * part_x, part_y * (1 - part_x), part_y * part_x], axis=-1
+    )
     return yx, table.astype(np.int32), weight.astype(np.float32)
 
 
@@ -47,7 +53,7 @@ def _neighbours(index: np.ndarray, size: int, side: int) -> tuple[np.ndarray, np
 
 
 def encode(params: Any, cfg: VisionConfig, inputs: ModelInputs, dtype: str, scan: bool, remat: bool) -> VisualFeatures:
-    """Merged features [B, M, D] and DeepStack features [n, B, M, D] of all patches in the batch (padding gives meaningless rows)."""
+    """Merged features [B, M, D] and DeepStack features [n, B, M, D] of all patches; padding gives meaningless rows."""
     batch, count, _ = inputs.patches.shape
     with jax.named_scope("vision"):
         flat = inputs.patches.reshape(batch * count, -1).astype(dtype)  # 2-D matmuls: see text.decode_layers
@@ -57,8 +63,7 @@ def encode(params: Any, cfg: VisionConfig, inputs: ModelInputs, dtype: str, scan
         rotary = rope.vision_rotary(inputs.patch_yx, cfg.head_dim, cfg.rope_theta)
         mask = attention.block_mask(inputs.patch_segments)
         step = partial(_block, cfg=cfg, rows=(batch, count), rotary=rotary, mask=mask)
-        taps = []
-        start = 0
+        taps, start = [], 0  # taps: activations after each DeepStack layer, then after the last layer
         for stop in (*(index + 1 for index in cfg.deepstack_visual_indexes), cfg.depth):
             if stop > start:
                 part = jax.tree.map(lambda leaf: leaf[start:stop], params["blocks"])  # noqa: B023
@@ -72,7 +77,7 @@ def encode(params: Any, cfg: VisionConfig, inputs: ModelInputs, dtype: str, scan
         ]
     merged = (batch, count // cfg.merge_unit, cfg.out_hidden_size)
     stacked = jnp.stack(deepstack) if deepstack else jnp.zeros((0, *features.shape), features.dtype)
-    return VisualFeatures(features=features.reshape(merged), deepstack=stacked.reshape(-1, *merged))
+    return VisualFeatures(features=features.reshape(merged), deepstack=stacked.reshape(len(deepstack), *merged))
 
 
 def _interpolate(
@@ -87,19 +92,17 @@ def _interpolate(
 
 def _block(
     x: Float[Array, "B*P D"],
-    layer: tuple[Any, Any],
+    number: Any,
+    p: Any,
     cfg: VisionConfig,
     rows: tuple[int, int],
     rotary: rope.Rotary,
     mask: Array,
 ) -> tuple[Float[Array, "B*P D"], None]:
-    _, p = layer
     with jax.named_scope("vision_block"):
         normed = layer_norm(x, p["attention_norm"], p["attention_norm_bias"])
         qkv = linear(normed, p["qkv"]) + p["qkv_bias"].astype(x.dtype)
-        query, key, value = (
-            part.reshape(*rows, cfg.num_heads, cfg.head_dim) for part in jnp.split(qkv, 3, axis=-1)
-        )
+        query, key, value = (part.reshape(*rows, cfg.num_heads, cfg.head_dim) for part in jnp.split(qkv, 3, axis=-1))
         mixed = attention.attend(rope.rotate(query, rotary), rope.rotate(key, rotary), value, mask)
         x = x + linear(mixed.reshape(x.shape), p["output"]) + p["output_bias"].astype(x.dtype)
         normed = layer_norm(x, p["mlp_norm"], p["mlp_norm_bias"])

@@ -69,7 +69,7 @@ class Agent(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Prompts:
-    """The form of the prompts, vocabulary and context: the same for every agent, so that all turns can be trained on."""
+    """The form of the prompts, the same for every agent, so that every turn can be trained on."""
 
     tokenizer: Tokenizer
     context: ContextConfig

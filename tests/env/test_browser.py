@@ -253,6 +253,21 @@ def test_keys(run, browser, keys, wanted):
     assert [e[1] for e in log if e[0] == "key"] == wanted
 
 
+def test_every_printable_key_can_be_pressed(run, browser):
+    keys = [chr(code) for code in range(32, 127)]
+    log = after(run, browser, MOUSE, "desktop", *({"action": "key", "keys": [key]} for key in keys))["log"]
+    assert [e[1].removeprefix("shift+") for e in log if e[0] == "key"] == keys
+
+
+def test_absurd_numbers_and_texts_are_no_fault_of_the_browser(run, browser):
+    huge = 10**400
+    calls = [{"action": "scroll", "pixels": huge}, {"action": "hscroll", "pixels": -1e308}]
+    calls += [{"action": "key", "keys": ["ctrl", "+"]}, {"action": "type", "text": "\x00\x1b\r" + "x" * 10_000}]
+    assert after(run, browser, MOUSE, "desktop", *calls)["log"][:2] == [["wheel", 0, -10_000], ["wheel", 10_000, 0]]
+    held = {"action": "long_press", "coordinate": [1000, 1000], "time": huge}
+    assert after(run, browser, TOUCH, "mobile", held)["log"][0] == ["touchstart", 199, 99]
+
+
 @pytest.mark.parametrize(
     "text", ["two words", "'); window.app.load({}) //", '"${1}`\\', "naïve 漢字 \u2028 🙂", "Control+A"], ids=str
 )
@@ -284,6 +299,7 @@ def test_select_chooses_an_option_by_label_or_value(run, browser):
         (MOUSE, "web", {"action": "select", "coordinate": [900, 900], "option": "second"}),
         (MOUSE, "web", {"action": "select", "coordinate": [100, 600], "option": "third"}),
         (MOUSE, "desktop", {"action": "key", "keys": ["ctrl", "nosuchkey"]}),
+        (MOUSE, "desktop", {"action": "key", "keys": ["漢"]}),
         (TOUCH, "mobile", {"action": "open", "text": "maps"}),
     ],
 )

@@ -1,5 +1,5 @@
-"""Run by test_sharding.py with eight host devices: two steps on one device and on a mesh of two replicas by two (fsdp) by
-two (tensor). Prints the largest difference between the results, relative to the size of each leaf.
+"""Run by test_sharding.py with eight host devices: two steps on one device, and on a mesh of two replicas by two (fsdp)
+by two (tensor). Prints the largest difference between the results, relative to the size of each leaf.
 """
 
 import sys

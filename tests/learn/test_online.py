@@ -120,7 +120,11 @@ def test_tasks_are_drawn_by_seed_and_step_and_none_twice_before_all_were():
     drawn = draw_tasks(tasks, ("web",), range(100), 10, [0, 3])
     assert drawn == draw_tasks(tasks, ("web",), range(100), 10, [0, 3])
     assert drawn != draw_tasks(tasks, ("web",), range(100), 10, [0, 4])
-    assert sorted(task for _, task, _ in drawn[:5]) == sorted(task for _, task, _ in drawn[5:]) == [f"w{n}" for n in range(5)]
+    assert (
+        sorted(task for _, task, _ in drawn[:5])
+        == sorted(task for _, task, _ in drawn[5:])
+        == [f"w{n}" for n in range(5)]
+    )
     mixed = draw_tasks(tasks, ("web", "mobile"), range(100), 6, [1])
     assert [task[0] for _, task, _ in mixed] == ["w", "m"] * 3
 

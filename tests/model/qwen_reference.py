@@ -1,12 +1,17 @@
-"""The independent reference of the model tests: transformers' Qwen3-VL with random weights, and rows built for both sides."""
+"""The independent reference of the model tests:
+
+transformers' Qwen3-VL with random weights, and rows built for both sides.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
 
+import jax
 import numpy as np
 import torch
 from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
+from gui_rl.model import forward
 from gui_rl.model.inputs import ModelInputs
 from gui_rl.model.rope import mrope_positions
 from gui_rl.model.vision import vision_indices
@@ -55,6 +60,17 @@ def make(directory: Path, tied: bool, deepstack: tuple[int, ...] = (0, 2)) -> Qw
     return model
 
 
+our_hidden = jax.jit(forward.hidden, static_argnums=1)
+our_prefill = jax.jit(forward.prefill, static_argnums=(1, 3))
+our_decode = jax.jit(forward.decode, static_argnums=1)
+our_head = jax.jit(forward.logits, static_argnums=1)
+
+
+def our_logits(params, cfg, inputs: ModelInputs) -> np.ndarray:
+    """The logits [B, T, V] under test."""
+    return np.asarray(our_head(params, cfg, our_hidden(params, cfg, inputs)))
+
+
 @dataclass(frozen=True)
 class Sample:
     """Token ids with expanded placeholders, and the images' grids and patches."""
@@ -90,11 +106,9 @@ def reference_logits(model: Qwen3VLForConditionalGeneration, item: Sample) -> np
         return model(input_ids=ids, **images, use_cache=False).logits[0].float().numpy()
 
 
-def pack(rows: list[list[Sample]], pad_tokens: int = 3, pad_patches: int = 8) -> ModelInputs:
-    """Rows of packed samples as `ModelInputs`, with some padding at the end of every row."""
-    length = max(sum(len(s.ids) for s in row) for row in rows) + pad_tokens
-    count = max(sum(int(np.prod(g)) for s in row for g in s.grids) for row in rows)
-    count += pad_patches if count else 0
+def pack(rows: list[list[Sample]], length: int = 40, count: int = 56) -> ModelInputs:
+    """Rows of packed samples as `ModelInputs`, padded to `length` tokens and `count` patches (none without images)."""
+    count = count if any(item.grids for row in rows for item in row) else 0
     batch = len(rows)
     out = ModelInputs(
         tokens=np.zeros((batch, length), np.int32),

@@ -1,11 +1,10 @@
 """fp32 logits agree with transformers' Qwen3-VL on random weights, to 1e-4."""
 
-import jax
 import numpy as np
 import pytest
-
-from gui_rl.model import forward, hf
 import qwen_reference as reference
+
+from gui_rl.model import hf
 
 TOLERANCE = 1e-4
 
@@ -17,10 +16,6 @@ def both(request, tmp_path_factory):
     cfg, params = hf.load(directory)
     assert cfg.tie_word_embeddings == (request.param == "tied")
     return model, cfg, params
-
-
-def our_logits(cfg, params, inputs):
-    return np.asarray(jax.jit(lambda p, x: forward.logits(p, cfg, forward.hidden(p, cfg, x)))(params, inputs))
 
 
 CASES = {
@@ -35,7 +30,7 @@ CASES = {
 def test_logits_equal_transformers(both, case):
     model, cfg, params = both
     rows = [[reference.sample(10 * r + s, *shape) for s, shape in enumerate(row)] for r, row in enumerate(CASES[case])]
-    ours = our_logits(cfg, params, reference.pack(rows))
+    ours = reference.our_logits(params, cfg, reference.pack(rows))
     for row, samples in enumerate(rows):
         at = 0
         for item in samples:

@@ -78,9 +78,15 @@ def test_greedy_decoding_is_the_argmax_of_full_forward_passes(policy, prompts):
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_logprobs_are_those_of_the_trainer_at_the_sampling_temperature(policy, prompts, temperature):
-    for prompt, done in zip(prompts, complete(policy, prompts, SamplingParams(temperature, MOST), [5, 6, 7]), strict=True):
+    for prompt, done in zip(
+        prompts, complete(policy, prompts, SamplingParams(temperature, MOST), [5, 6, 7]), strict=True
+    ):
         logits = trainer_logits(policy, prompt, done.token_ids) / temperature
-        logp = logits - np.log(np.exp(logits - logits.max(-1, keepdims=True)).sum(-1, keepdims=True)) - logits.max(-1, keepdims=True)
+        logp = (
+            logits
+            - np.log(np.exp(logits - logits.max(-1, keepdims=True)).sum(-1, keepdims=True))
+            - logits.max(-1, keepdims=True)
+        )
         expected = logp[np.arange(len(done.token_ids)), done.token_ids]
         np.testing.assert_allclose(done.logprobs, expected, atol=2e-4)
 
