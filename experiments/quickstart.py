@@ -74,7 +74,7 @@ class Config:
     name: str = "quickstart"
     base: Path = BASE
     longest: int = 2
-    demonstrations: int = 60
+    demonstrations: int = 150
     evaluation: int = 60
     sft: sft.SFTConfig = sft.SFTConfig()
     rl: online.MRPOConfig = online.MRPOConfig()
@@ -205,8 +205,8 @@ class _Quickstart:
 
     async def _sft(self) -> Any:
         config = self.config.sft
-        rate = optim.learning_rate(config.learning_rate, config.steps, config.warmup)
-        optimizer = optim.adamw(rate)
+        rates = [optim.learning_rate(r, config.steps, config.warmup) for r in (config.muon_rate, config.adam_rate)]
+        optimizer = optim.muon(self.cfg, *rates)
         directory = self.path / "checkpoints" / "sft"
         if "sft_trained" not in self.stages.done:
             began = time.monotonic()

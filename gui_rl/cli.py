@@ -25,6 +25,7 @@ from typing import Any
 import tyro
 
 from gui_rl.errors import UserError
+from gui_rl.model.allocator import keep_freed_memory
 
 USAGE = __doc__
 
@@ -97,6 +98,7 @@ def _run(arguments: list[str]) -> None:
     module = importlib.import_module(known[name])
     resume = "--resume" in rest
     config = parse(module.Config, [word for word in rest if word != "--resume"], f"run {name}")
+    keep_freed_memory()
     module.main(config, resume=resume)
 
 
@@ -153,6 +155,7 @@ def _eval(arguments: list[str]) -> None:
     options = parse(EvalOptions, arguments, "eval")
     from gui_rl.evaluate.local import evaluate_checkpoint
 
+    keep_freed_memory()
     for family, score in evaluate_checkpoint(
         options.checkpoint, options.suite, options.longest or None, options.episodes, options.temperature
     ).items():

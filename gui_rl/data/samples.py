@@ -31,7 +31,7 @@ class BatchShape:
 
     rows: int = 16
     row_length: int = 192
-    row_patches: int = 240
+    row_patches: int = 160
     micro_batches: int = 2
 
 

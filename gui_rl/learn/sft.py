@@ -25,19 +25,21 @@ class SFTConfig:
     Attributes:
       steps: optimisation steps.
       turns: turns a step.
-      learning_rate, warmup: peak of the cosine schedule and steps of linear warm-up.
+      muon_rate, adam_rate, warmup: peaks of the cosine schedules of the matrices and of the rest (tables, norms), and
+        steps of linear warm-up.
       checkpoint_every: steps between checkpoints; one is always made at the end.
       seed: of the order of turns.
       shape: rows of a micro-batch.
     """
 
-    steps: int = 200
+    steps: int = 240
     turns: int = 48
-    learning_rate: float = 1e-3
+    muon_rate: float = 5e-3
+    adam_rate: float = 1e-3
     warmup: int = 20
     checkpoint_every: int = 50
     seed: int = 0
-    shape: BatchShape = BatchShape()
+    shape: BatchShape = BatchShape(rows=24, micro_batches=1)
 
 
 def train(
@@ -63,7 +65,7 @@ def train(
       report: called after every step with its number, from 1, and its metrics.
     """
     feed = batches(
-        TurnSource(episodes), config.turns, seed=config.seed,
+        TurnSource(episodes, cached_episodes=4096), config.turns, seed=config.seed,
         transform=lambda record: turn_sample(record.episode, record.turn.index, ce_weight=1.0),
     )  # fmt: skip
     start = int(state.step)

@@ -23,7 +23,7 @@ def unconstrained(x: Array) -> Array:
 
 
 def encode_images(params: Any, cfg: ModelConfig, inputs: ModelInputs) -> VisualFeatures:
-    """The visual tokens of every row: features [B, M, D] and DeepStack features [n, B, M, D] (unpacks as a pair)."""
+    """The visual tokens of every row: features [B, M, D] and DeepStack features [n, B, M, D]."""
     return vision.encode(params["vision"], cfg.vision, inputs, cfg.dtype, cfg.scan_layers, cfg.remat)
 
 

@@ -20,7 +20,7 @@ IMAGE, VOCAB, MERGE, SIDE = 60, 97, 2, 5
 torch.set_num_threads(2)
 
 
-def make(directory: Path, tied: bool, deepstack: tuple[int, ...] = (0, 2)) -> Qwen3VLForConditionalGeneration:
+def make(directory: Path, tied: bool, deepstack: tuple[int, ...] = (0, 1)) -> Qwen3VLForConditionalGeneration:
     """A small model whose every parameter is random (norms and biases too), saved to `directory`."""
     torch.manual_seed(0)
     config = Qwen3VLConfig(
@@ -28,14 +28,14 @@ def make(directory: Path, tied: bool, deepstack: tuple[int, ...] = (0, 2)) -> Qw
             "vocab_size": VOCAB,
             "hidden_size": 64,
             "intermediate_size": 96,
-            "num_hidden_layers": 3,
+            "num_hidden_layers": 2,
             "num_attention_heads": 4,
             "num_key_value_heads": 2,
             "head_dim": 16,
             "rope_parameters": {"rope_type": "default", "rope_theta": 10_000.0, "mrope_section": [4, 2, 2]},
         },
         vision_config={
-            "depth": 3,
+            "depth": 2,
             "hidden_size": 32,
             "intermediate_size": 48,
             "num_heads": 4,

@@ -29,20 +29,22 @@ def example(batch=2, length=7, slots=7, heads=4, groups=2, dim=8):
     return query, key, value, jnp.asarray(mask)
 
 
-@pytest.mark.parametrize("block", [attention.QUERY_BLOCK, 3])
-@pytest.mark.parametrize("shape", [{}, {"slots": 11}, {"heads": 3, "groups": 3}, {"heads": 4, "groups": 1}])
-def test_values_and_gradients(monkeypatch, block, shape):
+@pytest.mark.parametrize(
+    ("shape", "block"), [({}, 7), ({}, 3), ({"slots": 11}, 7), ({"heads": 3, "groups": 3}, 7), ({"groups": 1}, 7)]
+)
+def test_values_and_gradients(monkeypatch, shape, block):
     monkeypatch.setattr(attention, "QUERY_BLOCK", block)
     query, key, value, mask = example(**shape)
-    np.testing.assert_allclose(attention.attend(query, key, value, mask), plain(query, key, value, mask), atol=2e-6)
 
-    def gradients(function):
+    def value_and_gradients(function):
         def loss(q, k, v):
-            return jnp.sum(jnp.sin(3 * function(q, k, v, mask)))
+            out = function(q, k, v, mask)
+            return jnp.sum(jnp.sin(3 * out)), out
 
-        return jax.grad(loss, argnums=(0, 1, 2))(query, key, value)
+        grads, out = jax.jit(jax.grad(loss, argnums=(0, 1, 2), has_aux=True))(query, key, value)
+        return out, *grads
 
-    for ours, expected in zip(gradients(attention.attend), gradients(plain), strict=True):
+    for ours, expected in zip(value_and_gradients(attention.attend), value_and_gradients(plain), strict=True):
         np.testing.assert_allclose(ours, expected, atol=2e-5)
 
 
@@ -52,7 +54,7 @@ def test_a_query_without_keys_is_finite():
     def loss(q):
         return jnp.sum(attention.attend(q, key, value, jnp.zeros_like(mask)))
 
-    out, grad = jax.value_and_grad(loss)(query)
+    out, grad = jax.jit(jax.value_and_grad(loss))(query)
     assert np.isfinite(out) and np.isfinite(grad).all()
 
 
