@@ -73,7 +73,7 @@ class Config:
 
     name: str = "quickstart"
     base: Path = BASE
-    longest: int = 2
+    longest: int = 1
     demonstrations: int = 150
     evaluation: int = 60
     sft: sft.SFTConfig = sft.SFTConfig()
@@ -229,7 +229,11 @@ class _Quickstart:
 
     async def _rl(self, params) -> Any:
         config = self.config.rl
-        optimizer = optim.adamw(optim.learning_rate(config.learning_rate, config.steps, config.warmup, "constant"))
+        rates = [
+            optim.learning_rate(rate, config.steps, config.warmup, "constant")
+            for rate in (config.muon_rate, config.adam_rate)
+        ]
+        optimizer = optim.muon(self.cfg, *rates)
         directory = self.path / "checkpoints" / "rl"
         if "rl_trained" in self.stages.done:
             return self._restore(optimizer, directory).params

@@ -24,8 +24,7 @@ class BatchShape:
 
     Attributes:
       rows: rows of a micro-batch (B).
-      row_length: tokens in a row.
-      row_patches: image patches in a row.
+      row_length, row_patches: tokens and image patches in a row; both doubled as often as the longest sample needs it.
       micro_batches: micro-batches of a step (A); doubled as often as a step's samples need it: few shapes occur.
     """
 
@@ -46,8 +45,11 @@ def micro_batches(samples: Sequence[Sample], cfg: ModelConfig, shape: BatchShape
     """Packs all samples of a step into `[A, B, ...]`; rows that stay empty have weight 0.
 
     Raises:
-      PackingError: with the sample's id, for one that is longer than a row.
+      PackingError: with the sample's id, for one that contradicts itself.
     """
+    longest = max(sample.tokens for sample in samples)
+    while longest > shape.row_length or max(sample.patches for sample in samples) > shape.row_patches:
+        shape = dataclasses.replace(shape, row_length=2 * shape.row_length, row_patches=2 * shape.row_patches)
     needed = assign_rows(samples, shape.row_length, shape.row_patches).rows
     count = shape.micro_batches
     while count * shape.rows < needed:

@@ -45,7 +45,7 @@ class MRPOConfig:
       group, oversample: n trajectories a group, k: a pool has k*n.
       tasks: tasks a step.
       phases, stage_steps: how the device families alternate (`device_phases`).
-      learning_rate: constant after `warmup` steps.
+      muon_rate, adam_rate: of the matrices and of the rest, constant after `warmup` steps.
       swap_weights: "none" (the paper) or "horvitz_thompson", which undoes the swap's bias.
       aggregation: what the policy-gradient mean is taken over.
       parse_penalty: taken off the reward of a trajectory that held any response without a valid call, once.
@@ -56,18 +56,19 @@ class MRPOConfig:
       shape: rows of a micro-batch.
     """
 
-    steps: int = 36
-    group: int = 4
+    steps: int = 30
+    group: int = 8
     oversample: int = 2
-    tasks: int = 8
+    tasks: int = 6
     phases: PhaseMode = "cycle"
-    stage_steps: int = 3
-    learning_rate: float = 3e-4
+    stage_steps: int = 2
+    muon_rate: float = 1e-3
+    adam_rate: float = 2e-4
     warmup: int = 2
     swap_weights: SwapWeights = "none"
     aggregation: Aggregation = "token"
     parse_penalty: float = 0.1
-    parallel: int = 32
+    parallel: int = 48
     deadline_s: float = 120.0
     checkpoint_every: int = 6
     seed: int = 0

@@ -32,7 +32,7 @@ class SFTConfig:
       shape: rows of a micro-batch.
     """
 
-    steps: int = 240
+    steps: int = 80
     turns: int = 48
     muon_rate: float = 5e-3
     adam_rate: float = 1e-3

@@ -6,9 +6,11 @@ import time
 import psutil
 import pytest
 
+from env_servers.protocol.actions import Call
 from env_servers.server import running_server
 from gui_rl.prompt.context import TINY_CONTEXT
 from gui_rl.prompt.parse import parse_response
+from gui_rl.prompt.render import encode_response, response_text
 from gui_rl.prompt.tokenizer import Tokenizer
 from gui_rl.rollout.agents import Prompts, RandomAgent, Reply, ScriptAgent
 from gui_rl.rollout.env_client import EnvClient
@@ -112,7 +114,8 @@ def test_a_lost_browser_is_a_fault_and_never_a_score(chromium, prompts):
             for child in psutil.Process(self.pid).children(recursive=True):
                 if "chrom" in child.name():
                     child.kill()
-            return await super().act(view)
+            text = response_text("Click.", Call("browser_use", {"action": "click", "coordinate": [500, 500]}))
+            return Reply(text, self.prompts.of(view), encode_response(self.prompts.tokenizer, text))
 
     with running_server() as own:
         agent = Killer(prompts)
