@@ -56,18 +56,18 @@ class MRPOConfig:
       shape: rows of a micro-batch.
     """
 
-    steps: int = 30
+    steps: int = 50
     group: int = 8
     oversample: int = 2
     tasks: int = 6
     phases: PhaseMode = "cycle"
     stage_steps: int = 2
-    muon_rate: float = 1e-3
-    adam_rate: float = 2e-4
+    muon_rate: float = 1.5e-3
+    adam_rate: float = 3e-4
     warmup: int = 2
     swap_weights: SwapWeights = "none"
     aggregation: Aggregation = "token"
-    parse_penalty: float = 0.1
+    parse_penalty: float = 0.3
     parallel: int = 48
     deadline_s: float = 120.0
     checkpoint_every: int = 6
