@@ -32,6 +32,7 @@ POLICY = [
 EXTRAS = {
     "env": [
         "fastapi==0.165.0",  # the environment server's routes and OpenAPI page
+        "starlette==1.10.0",  # what FastAPI is built on: its exceptions and types, named directly
         "uvicorn==0.54.0",  # serves it
         "playwright==1.65.2",  # drives the system's Chromium
         "prometheus_client==0.26.0",  # GET /metrics
