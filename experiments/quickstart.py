@@ -19,6 +19,7 @@ import dataclasses
 import json
 import os
 import resource
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -213,16 +214,23 @@ class _Quickstart:
             state = self._state(optimizer, self.base, directory, "sft_train")
             step = make_train_step(self.cfg, LossConfig(), optimizer, self.mesh)
             source = EpisodeSource(self.stages.done["collect"]["path"])
+            stopped = threading.Event()
             with self.progress.stage("SFT", total=config.steps, done=int(state.step)) as stage:
 
                 def report(number: int, metrics: Mapping) -> None:
+                    if stopped.is_set():  # Ctrl-C: the thread ends here
+                        raise InterruptedError
                     values = {name: float(value) for name, value in metrics.items()}
                     self.log.log("sft", number, values)
                     stage.advance(loss=values["loss"])
 
-                state = await asyncio.to_thread(
-                    sft.train, state, step, source, self.cfg, config, self.mesh, directory, report
-                )
+                try:
+                    state = await asyncio.to_thread(
+                        sft.train, state, step, source, self.cfg, config, self.mesh, directory, report
+                    )
+                except asyncio.CancelledError:
+                    stopped.set()
+                    raise
             self._put("sft_trained", {"steps": config.steps}, began)
             return state.params
         return self._restore(optimizer, directory).params

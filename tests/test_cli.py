@@ -87,6 +87,17 @@ def test_a_run_that_is_none_cannot_be_reported(tmp_path):
     refused("report", tmp_path / "nowhere", cwd=tmp_path, says=["nowhere"])
 
 
+def test_an_unreadable_image_is_named(tmp_path):
+    from gui_rl.data.schema import Episode, Turn
+    from gui_rl.report.episodes import write_trajectory
+
+    turn = Turn(index=0, screenshot=b"no picture at all", text="Wait.")
+    episode = Episode("e", "virtual", "shop/add", 1, "web", "Add it.", (160, 128), (turn,), "fail")
+    write_trajectory(tmp_path, episode)
+    (tmp_path / "config.json").write_text("{}")
+    refused("report", tmp_path, cwd=tmp_path, says=["e-00.png", "unreadable image"])
+
+
 def test_resuming_with_other_settings_is_refused(tmp_path, chromium):
     from dataclasses import asdict
 

@@ -1,4 +1,4 @@
-"""The whole chain at its smallest, through the command; killed with SIGKILL within SFT and within RL, and resumed."""
+"""The whole chain at its smallest, through the command; stopped by Ctrl-C in SFT, by SIGKILL in RL, and resumed."""
 
 import json
 import os
@@ -30,14 +30,14 @@ def start(folder, *more):
     )
 
 
-def kill_once(folder, stage, step, process):
-    """SIGKILL as soon as a checkpoint of `step` of `stage` is complete."""
+def stop_once(folder, stage, step, process, how):
+    """Sends a signal as soon as a checkpoint of `step` of `stage` is complete; (exit code, output)."""
     until = time.monotonic() + 300
     while time.monotonic() < until and process.poll() is None:
         if any(int(p.name) >= step for p in (folder / "checkpoints" / stage).glob("[0-9]*") if p.name.isdigit()):
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            return
+            process.send_signal(how)
+            out, _ = process.communicate(timeout=120)
+            return process.returncode, out
         time.sleep(0.02)
     pytest.fail(f"no checkpoint {step} of {stage}: {process.communicate()[0][-2000:]}")
 
@@ -46,8 +46,10 @@ def kill_once(folder, stage, step, process):
 def run(chromium, tmp_path_factory):
     folder = tmp_path_factory.mktemp("quickstart")
     run = folder / "runs" / "quickstart"
-    kill_once(run, "sft", 2, start(folder))
-    kill_once(run, "rl", 1, start(folder, "--resume"))
+    code, out = stop_once(run, "sft", 2, start(folder), signal.SIGINT)
+    assert code == 130 and "--resume" in out.splitlines()[-1] and "Traceback" not in out
+    code, _ = stop_once(run, "rl", 1, start(folder, "--resume"), signal.SIGKILL)
+    assert code == -signal.SIGKILL
     last = start(folder, "--resume")
     out, _ = last.communicate(timeout=400)
     assert last.returncode == 0, out[-3000:]
@@ -67,7 +69,7 @@ def test_the_result_has_every_stage_of_every_family(run):
         assert {"success", "low", "high"} <= set(scores["rl"]["greedy"])
 
 
-def test_every_step_is_logged_once_although_the_run_was_killed_twice(run):
+def test_every_step_is_logged_once_although_the_run_was_stopped_twice(run):
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     steps = {stage: [r["step"] for r in records if r["stage"] == stage] for stage in ("sft", "rl")}
     trained = {stage: [s for s in found] for stage, found in steps.items()}

@@ -38,7 +38,7 @@ def read_trajectories(run_dir: str | os.PathLike) -> tuple[Episode, ...]:
     """The episodes that a run stored to be looked at, by file name. A screenshot whose file is gone is empty bytes.
 
     Raises:
-        UserError: a file that is no episode; names it.
+        UserError: a file that is no episode, or a screenshot that is no PNG; names it.
     """
     return tuple(_read(path) for path in sorted((Path(run_dir) / FOLDER).glob("*.json")))
 
@@ -60,7 +60,10 @@ def _read(path: Path) -> Episode:
 
 def _png(document: Path, name: str) -> bytes:
     file = document.parent / Path(str(name)).name  # never outside the folder
-    return file.read_bytes() if file.is_file() else b""
+    data = file.read_bytes() if file.is_file() else b""
+    if data and not data.startswith(b"\x89PNG"):
+        raise UserError(f"{file}: an unreadable image, a screenshot must be a PNG; remove it or run again")
+    return data
 
 
 def _write_png(path: Path, data: bytes) -> str:
