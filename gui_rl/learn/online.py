@@ -62,13 +62,13 @@ class MRPOConfig:
     tasks: int = 6
     phases: PhaseMode = "cycle"
     stage_steps: int = 2
-    muon_rate: float = 1.5e-3
-    adam_rate: float = 3e-4
+    muon_rate: float = 6e-4
+    adam_rate: float = 1.2e-4
     warmup: int = 2
     swap_weights: SwapWeights = "none"
     aggregation: Aggregation = "token"
     parse_penalty: float = 0.3
-    parallel: int = 48
+    parallel: int = 32
     deadline_s: float = 120.0
     checkpoint_every: int = 6
     seed: int = 0

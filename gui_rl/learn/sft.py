@@ -32,7 +32,7 @@ class SFTConfig:
       shape: rows of a micro-batch.
     """
 
-    steps: int = 80
+    steps: int = 140
     turns: int = 48
     muon_rate: float = 5e-3
     adam_rate: float = 1e-3
