@@ -181,7 +181,10 @@ class _Quickstart:
             if form == "sampled":
                 self._show(name, episodes)
         step = self.config.sft.steps if name == "sft" else self.config.rl.steps
-        self.log.log(name, step, {f"eval/{family}/success": score["success"] for family, score in scores.items()})
+        curve = {f"eval/{family}/success": score["success"] for family, score in scores.items()}
+        self.log.log(name, step, curve)
+        if name == "sft":  # where RL starts from
+            self.log.log("rl", 0, curve)
         self._put(name, scores, began)
 
     async def _collect(self) -> None:
