@@ -34,7 +34,7 @@ from flax import serialization
 
 from gui_rl.data.batch import Batch
 from gui_rl.data.packing import pack
-from gui_rl.flywheel.grounding import QueryWriter, image_of, jitter, load_pixels, visual_labels
+from gui_rl.flywheel.grounding import QueryWriter, jitter, load_pixels, visual_labels
 from gui_rl.flywheel.screens import Screen, ScreenFile, kinds, write_screens
 from gui_rl.learn import optim
 from gui_rl.learn.batch import global_weights
@@ -43,6 +43,7 @@ from gui_rl.model import forward, hf
 from gui_rl.model.config import ModelConfig, preset
 from gui_rl.model.params import init_params
 from gui_rl.prompt.context import TINY_CONTEXT
+from gui_rl.prompt.images import prepare
 from gui_rl.prompt.tokenizer import Tokenizer
 from gui_rl.report.progress import Progress
 
@@ -134,7 +135,7 @@ class Feed:
             pixels = load_pixels(screen)
             if shift:
                 screen, pixels = jitter(screen, pixels, shift, rng)
-            image = image_of(pixels)
+            image = prepare(pixels)
             queries = self.writer.draw(screen, count, rng)
             sample = self.writer.sample(screen, image, queries)
             while sample.tokens > self.config.row_length:

@@ -72,8 +72,7 @@ def test_the_result_has_every_stage_of_every_family(run):
 def test_every_step_is_logged_once_although_the_run_was_stopped_twice(run):
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     steps = {stage: [r["step"] for r in records if r["stage"] == stage] for stage in ("sft", "rl")}
-    trained = {stage: [s for s in found] for stage, found in steps.items()}
-    assert sorted(set(trained["sft"])) == [1, 2, 3, 4, 5, 6] and sorted(set(trained["rl"])) == [0, 1, 2, 3, 4]
+    assert sorted(set(steps["sft"])) == [1, 2, 3, 4, 5, 6] and sorted(set(steps["rl"])) == [0, 1, 2, 3, 4]
     losses = [r for r in records if r["stage"] == "sft" and "loss" in r["metrics"]]
     assert [r["step"] for r in losses] == [1, 2, 3, 4, 5, 6]
     rollouts = [r for r in records if r["stage"] == "rl" and "rollout/success" in r["metrics"]]

@@ -43,7 +43,7 @@ class Score:
 async def tasks_of(client: EnvClient, suite: str, longest: int | None = None) -> dict[str, list[tuple[str, str]]]:
     """(suite, task id) pairs by family, in a fixed order.
 
-    longest: only tasks of at most this many subtasks (`all` where None).
+    longest: only tasks of at most this many subtasks (all where None).
     """
     out: dict[str, list[tuple[str, str]]] = {family: [] for family in FAMILIES}
     for task in await client.tasks(suite):

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import io
 from collections.abc import Sequence
 
 import numpy as np
+from PIL import Image
 
 from env_servers.protocol.actions import FUNCTIONS, Call, from_pixels
 from gui_rl.data.packing import Branch, Sample
@@ -161,17 +163,12 @@ class QueryWriter:
         return np.concatenate([np.zeros(len(query.prompt), np.float32), answer])
 
 
-@functools.cache
-def _shift_range(limit: int) -> np.ndarray:
-    return np.arange(-limit, limit + 1)
-
-
 def jitter(screen: Screen, pixels: np.ndarray, limit: int, rng: np.random.Generator) -> tuple[Screen, np.ndarray]:
     """Moves a screenshot by up to `limit` pixels each way, repeating its border, and its boxes with it.
 
     An element that would leave the inner 98 % of the screen keeps the screenshot where it is.
     """
-    dx, dy = rng.choice(_shift_range(limit)), rng.choice(_shift_range(limit))
+    dx, dy = rng.integers(-limit, limit + 1, 2)
     boxes = [(name, (x0 + dx, y0 + dy, x1 + dx, y1 + dy)) for name, (x0, y0, x1, y1) in screen.elements]
     width, height = screen.width, screen.height
     inside = all(
@@ -187,16 +184,7 @@ def jitter(screen: Screen, pixels: np.ndarray, limit: int, rng: np.random.Genera
 
 def load_pixels(screen: Screen) -> np.ndarray:
     """The screenshot as uint8 `[height, width, 3]`."""
-    import io
-
-    from PIL import Image
-
     return np.asarray(Image.open(io.BytesIO(screen.png)).convert("RGB"))
-
-
-def image_of(pixels: np.ndarray) -> ImageInput:
-    """What the policy sees of a screenshot."""
-    return prepare(pixels)
 
 
 def visual_labels(screen: Screen, cell: int = 32) -> tuple[np.ndarray, np.ndarray]:

@@ -187,15 +187,13 @@ async def play_all(
     deadline = time.monotonic() + deadline_s
     gate, order = asyncio.Semaphore(parallel), asyncio.Lock()
 
-    async def once(spec: Spec, session: Session) -> Episode:
-        return await play(spec, session, agent, deadline, keep_final, transport)
-
     async def one(spec: Spec, session: Session | None) -> Episode:
         try:
             for attempt in range(resample + 1):
                 if session is None:
                     (session,) = await client.create(spec.suite, spec.task, spec.seed, count=1, script=script)
-                episode, session = await once(spec, session), None
+                episode = await play(spec, session, agent, deadline, keep_final, transport)
+                session = None
                 if episode.scored or attempt == resample or time.monotonic() > deadline:
                     break
         except EnvFault as fault:  # no session to be had

@@ -8,9 +8,10 @@ from PIL import Image
 
 from env_servers.suites.virtual.app import SEEDS
 from gui_rl.errors import UserError
-from gui_rl.flywheel.grounding import POINTING, QueryWriter, image_of, jitter, load_pixels, visual_labels
+from gui_rl.flywheel.grounding import POINTING, QueryWriter, jitter, load_pixels, visual_labels
 from gui_rl.flywheel.screens import SIZES, Screen, ScreenFile, kinds, write_screens
 from gui_rl.prompt.context import TINY_CONTEXT
+from gui_rl.prompt.images import prepare
 from gui_rl.prompt.parse import parse_response
 from gui_rl.prompt.render import decode_response
 from gui_rl.prompt.tokenizer import Tokenizer
@@ -83,7 +84,7 @@ def test_every_way_of_pointing_is_a_valid_call(writer, device):
 def test_weights_lie_on_the_digits_of_coordinates_and_the_words_of_answers(writer):
     screen, rng = blank(facts=(("Which page is open?", "cart"),)), np.random.default_rng(0)
     queries = [writer.point(screen, 0, rng), writer.name(screen, 0, rng), writer.fact(screen, 0)]
-    sample = writer.sample(screen, image_of(load_pixels(screen)), queries)
+    sample = writer.sample(screen, prepare(load_pixels(screen)), queries)
     for query, branch in zip(queries, sample.branches, strict=True):
         weight = branch.ce_weight
         assert not weight[: len(query.prompt)].any()  # what is asked is never learnt

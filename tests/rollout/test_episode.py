@@ -1,7 +1,6 @@
 """Episodes against a real environment server with real Chromium."""
 
 import asyncio
-import time
 
 import psutil
 import pytest
@@ -99,11 +98,9 @@ def test_responses_without_a_call_are_format_failures_and_count_as_steps(server,
 
 def test_the_deadline_is_one_for_the_whole_rollout(server, prompts):
     specs = [Spec("virtual", "orders/star", 15, copy) for copy in range(4)]
-    began = time.monotonic()
-    episodes = play(server, Mumbler(prompts, seconds=0.4), specs, parallel=4, deadline_s=1.0)
+    episodes = play(server, Mumbler(prompts, seconds=2.0), specs, parallel=4, deadline_s=6.0)
     assert {episode.outcome for episode in episodes} == {"policy_timeout"}
-    assert all(episode.turns for episode in episodes)
-    assert time.monotonic() - began < 30
+    assert all(0 < len(episode.turns) < 6 for episode in episodes)  # of six steps at two seconds each
 
 
 def test_a_lost_browser_is_a_fault_and_never_a_score(chromium, prompts):
