@@ -21,7 +21,7 @@ POLICY = [
     "pillow==13.0.0",  # screenshots: decode, resize
     "jaxtyping==0.3.11",  # shapes in signatures
     "pydantic==2.14.4",  # typed messages of the environment protocol
-    "httpx==0.28.1",  # client of the environment servers
+    "aiohttp==3.14.5",  # client of the environment servers; its pool stays cheap with many connections
     "tyro==1.0.17",  # command line from frozen dataclasses; unknown options are errors
     "rich==15.0.0",  # progress bars and tables in the terminal
     "wandb==0.31.0",  # metrics, offline unless asked otherwise
@@ -42,6 +42,7 @@ EXTRAS = {
     "dev": [
         "pytest==9.2.0",  # runs the tests
         "pytest-xdist==3.8.0",  # on two processes
+        "httpx==0.28.1",  # asks the environment server without our client
         "hypothesis==6.170.17",  # property tests (coordinate codec, packing)
         "torch==2.13.0",  # the reference implementation in the parity tests; a CPU build is enough
         "dashscope==2.0.2",  # ships Qwen's real vocabulary, which the tokenizer is tested on

@@ -21,7 +21,7 @@ import os
 import shutil
 import struct
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -34,8 +34,6 @@ from .errors import UserError
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
-    "--disable-frame-rate-limit",
-    "--disable-gpu-vsync",
     "--disable-checker-imaging",  # images are decoded before they are drawn: equal states give equal pixels
     "--disable-background-networking",
     "--disable-domain-reliability",
@@ -310,25 +308,3 @@ class Browser:
             return
         with contextlib.suppress(PlaywrightError, TimeoutError):
             await asyncio.wait_for(screen.page.close(), 5)
-
-
-Draw = Callable[[str, Mapping[str, Any]], Awaitable[tuple[bytes, list[dict[str, Any]]]]]
-
-
-@contextlib.asynccontextmanager
-async def screen_pages(pages: Mapping[str, tuple[str, int, int]]) -> AsyncIterator[Draw]:
-    """Pages for drawing only: `pages` maps a name to (HTML, width, height in css px).
-
-    Yields `await draw(name, state) -> (PNG bytes, elements)`. One Chromium, closed at exit.
-    """
-    kinds = {name: PageKind(name, html, width, height) for name, (html, width, height) in pages.items()}
-    async with Browser() as browser:
-        screens: dict[str, Screen] = {}
-
-        async def draw(name: str, state: Mapping[str, Any]) -> tuple[bytes, list[dict[str, Any]]]:
-            if name not in screens:
-                screens[name] = await browser.lease(kinds[name])
-            await screens[name].load(state)
-            return (await screens[name].view()).png, await screens[name].elements()
-
-        yield draw

@@ -7,7 +7,7 @@
    shows, and by the leading digits of its place (linear heads, thrown away afterwards). It gives the encoder a label
    for every token of every screen, where an answer gives one for a whole screen, at a tenth of the cost.
 3. Train on queries about the screens, packed as isolated branches of one sequence a screenshot: pointing, naming,
-   facts; the alignment loss stays beside the answers' cross-entropy.
+   facts, and what a press would change (world modelling); the alignment loss stays beside the answers' cross-entropy.
 4. Write the weights, the curve and how they were made.
 
 The run may be killed at any time; started again, it goes on from its last checkpoint.
@@ -70,7 +70,7 @@ class Config:
     screens: int = 1500
     app_screens: int = 5000
     align_steps: int = 3000
-    steps: int = 1800
+    steps: int = 2400
     batch: int = 32
     queries: int = 5
     row_length: int = 192
@@ -229,7 +229,8 @@ def make_measure(cfg: ModelConfig, writer: QueryWriter) -> Callable:
         return jnp.argmax(forward.logits(params, cfg, forward.hidden(params, cfg, inputs)), -1)
 
     def measure(params, held_out: Mapping[str, Sequence[Batch]]) -> dict[str, float]:
-        kinds = {"digit1": weights.digits[0], "digit2": weights.digits[1], "name": weights.name, "fact": weights.fact}
+        kinds = {"digit1": weights.digits[0], "digit2": weights.digits[1], "name": weights.name}
+        kinds |= {"fact": weights.fact, "effect": weights.effect, "absent": weights.absent}
         right: dict[str, list] = {}
         for group, batches in held_out.items():
             for batch in batches:

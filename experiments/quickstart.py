@@ -67,6 +67,7 @@ class Config:
       longest: tasks of at most this many subtasks.
       demonstrations: scripted episodes a family.
       evaluation: episodes a family in every evaluation.
+      probes, probe: points of each training's learning curve, its end included, and episodes a family in a point.
       sft, rl: settings of the two trainings.
       show: trajectories a family kept for the report.
       seed: of everything that is drawn.
@@ -77,6 +78,8 @@ class Config:
     longest: int = 1
     demonstrations: int = 150
     evaluation: int = 60
+    probes: int = 5
+    probe: int = 22
     sft: sft.SFTConfig = sft.SFTConfig()
     rl: online.MRPOConfig = online.MRPOConfig()
     show: int = 4
@@ -219,11 +222,14 @@ class _Quickstart:
             source = EpisodeSource(self.stages.done["collect"]["path"])
             stopped = threading.Event()
             with self.progress.stage("SFT", total=config.steps, done=int(state.step)) as stage:
+                loop = asyncio.get_running_loop()
 
-                def report(number: int, metrics: Mapping) -> None:
+                def report(number: int, metrics: Mapping, state: TrainState) -> None:
                     if stopped.is_set():  # Ctrl-C: the thread ends here
                         raise InterruptedError
                     values = {name: float(value) for name, value in metrics.items()}
+                    if self._probed(number, config.steps):
+                        values |= asyncio.run_coroutine_threadsafe(self._probe(state.params), loop).result()
                     self.log.log("sft", number, values)
                     stage.advance(loss=values["loss"])
 
@@ -255,12 +261,14 @@ class _Quickstart:
         totals = dict(self.stages.done.get("groups", {"kept": 0, "swapped": 0, "empty": 0}))
         with self.progress.stage("MRPO", total=config.steps, done=int(state.step)) as stage:
 
-            def report(done: online.StepReport) -> None:
+            async def report(done: online.StepReport) -> None:
                 groups = {name: done.metrics[f"groups_{name}"] for name in ("kept", "swapped", "empty")}
                 for name, count in groups.items():
                     totals[name] += count
                 values = {**done.metrics, **{f"groups/{n}": v / sum(groups.values()) for n, v in groups.items()}}
                 values["rollout/success"] = done.metrics["success"]
+                if self._probed(done.step, config.steps):
+                    values |= await self._probe()
                 family = done.families[0] if len(done.families) == 1 else "mix"
                 self.log.log("rl", done.step, values, phase=family)
                 stage.advance(success=done.metrics["success"])
@@ -274,6 +282,19 @@ class _Quickstart:
         return state.params
 
     # --- helpers
+    def _probed(self, step: int, steps: int) -> bool:
+        """Whether the learning curve has a point here; the last one is the evaluation after the training."""
+        return step < steps and step % max(steps // self.config.probes, 1) == 0
+
+    async def _probe(self, params=None) -> dict[str, float]:
+        """A point of the learning curve, of these weights or of those the sampler has."""
+        if params is not None:
+            await self.engine.update_weights(params, -1)
+        agent = PolicyAgent(self.engine, self.prompts, SamplingParams(1.0))
+        specs = evaluation_specs(self.tasks, self.config.probe, "probe")
+        scores, _ = await evaluate(self.client, agent, specs)
+        return {f"eval/{family}/success": score.success for family, score in scores.items()}
+
     async def _evaluate(self, name: str, agent: Agent) -> tuple[dict[str, Score], list[Episode]]:
         specs = evaluation_specs(self.tasks, self.config.evaluation, name)
         with self.progress.stage(f"evaluate {name}", total=len(specs), unit="episode") as stage:

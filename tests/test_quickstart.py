@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = (
-    "--demonstrations 4 --evaluation 4 --longest 1 --sft.steps 6 --sft.turns 12 --sft.warmup 2 "
+    "--demonstrations 4 --evaluation 4 --probes 2 --probe 1 --longest 1 --sft.steps 6 --sft.turns 12 --sft.warmup 2 "
     "--sft.checkpoint-every 2 "
     "--rl.steps 4 --rl.tasks 2 --rl.group 2 --rl.stage-steps 1 --rl.checkpoint-every 1"
 ).split()
@@ -79,6 +79,14 @@ def test_every_step_is_logged_once_although_the_run_was_stopped_twice(run):
     assert [r["step"] for r in rollouts] == [1, 2, 3, 4]
     assert [r["phase"] for r in rollouts] == ["mobile", "desktop", "web", "mobile"]
     assert all(r["metrics"]["tito_mismatch_rate"] == 0 for r in rollouts)
+
+
+def test_the_learning_curves_have_points_between_start_and_end(run):
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    for stage, steps in (("sft", {3, 6}), ("rl", {0, 2, 4})):
+        for family in ("mobile", "desktop", "web"):
+            name = f"eval/{family}/success"
+            assert {r["step"] for r in records if r["stage"] == stage and name in r["metrics"]} == steps
 
 
 def test_the_ratio_of_trainer_and_sampler_is_one(run):

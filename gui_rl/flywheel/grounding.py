@@ -1,4 +1,4 @@
-"""Pre-training queries about one screenshot: where things are, what is where, what is true.
+"""Pre-training queries about one screenshot: where things are, what is where, what is true, what a press would do.
 
 In: `Screen`s. Out: packed samples, in which the screenshot is the trunk and every query a branch of its own, so that no
 query can be answered by elimination from its neighbours' answers.
@@ -18,6 +18,8 @@ import numpy as np
 from PIL import Image
 
 from env_servers.protocol.actions import FUNCTIONS, Call, from_pixels
+from env_servers.suites.virtual.gestures import Hand
+from env_servers.suites.virtual.icons import bodies
 from gui_rl.data.packing import Branch, Sample
 from gui_rl.flywheel.screens import SIZES, Screen
 from gui_rl.prompt.context import ContextConfig
@@ -35,6 +37,8 @@ POINTING = {
     "web": (("Click the {}.", "click"),),
 }
 """Sentences and actions that point at one element, the commonest first, by family."""
+ABSENT = 4
+"""One in so many screens is asked for something that it does not show (infeasible queries, GUI-Owl-1.5 2.2.1)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,13 +48,17 @@ class QueryWeights:
     Attributes:
       digits: the first, second and third digit of a coordinate; a third digit is less than a fifth of a pixel here.
       name: every token of a name that answers "What is at ...?".
-      fact: every token of another answer.
+      fact: every token of an answer about the screen.
+      effect: every token of an answer about the screen after a press.
+      absent: the first token of the refusal to point at what is not there.
       wording: the sentence and the frame of a call, which are soon learnt.
     """
 
     digits: tuple[float, float, float] = (3.0, 1.0, 0.1)
     name: float = 8.0
     fact: float = 2.0
+    effect: float = 2.5
+    absent: float = 0.5
     wording: float = 0.1
 
 
@@ -59,7 +67,7 @@ class Query:
     """One question to a screenshot, as token ids after the shared trunk.
 
     Attributes:
-      kind: `point`, `name` or `fact`.
+      kind: `point`, `absent`, `name`, `fact` or `effect`.
       prompt: ids of the question, up to the opening of the assistant's turn.
       response: ids of the answer, the end token included.
       box: of the element pointed at, in pixels, for measuring hits.
@@ -91,6 +99,15 @@ class QueryWriter:
         text = response_text(sentence, call)
         return Query("point", self._asked(screen.device, sentence, True), encode_response(self.tokenizer, text), box)
 
+    def absent(self, screen: Screen, index: int) -> Query:
+        """ "Tap the duck.", where there is no duck -> the end of a task that cannot be done."""
+        shown = {name for name, _ in screen.elements}
+        others = [name for name in bodies() if name not in shown]
+        sentence = POINTING[screen.device][0][0].format(others[index % len(others)])
+        move = Hand(screen.device, screen.width, screen.height).give_up()
+        response = encode_response(self.tokenizer, response_text(move.conclusion, Call(**move.call)))
+        return Query("absent", self._asked(screen.device, sentence, True), response)
+
     def name(self, screen: Screen, index: int, rng: np.random.Generator) -> Query:
         """ "What is at [512, 345]?" -> the name; the place is anywhere in the inner half of the box."""
         name, (x0, y0, x1, y1) = screen.elements[index]
@@ -104,16 +121,28 @@ class QueryWriter:
         question, answer = screen.facts[index]
         return Query("fact", self._asked(screen.device, question, False), self._answered(answer))
 
+    def effect(self, screen: Screen, index: int) -> Query:
+        """ "Tap the trash. How many things are shown?" -> the answer after the tap."""
+        element, question, answer = screen.effects[index]
+        sentence = POINTING[screen.device][0][0].format(screen.elements[element][0])
+        return Query("effect", self._asked(screen.device, f"{sentence} {question}", False), self._answered(answer))
+
     def draw(self, screen: Screen, count: int, rng: np.random.Generator) -> list[Query]:
-        """At most `count` different queries: about half pointing, the rest naming and, where there are any, facts."""
-        elements, facts = len(screen.elements), len(screen.facts)
+        """At most `count` different queries: about half pointing, the rest naming, facts and effects, as there are.
+
+        One in `ABSENT` screens is asked for something that it does not show.
+        """
+        elements = len(screen.elements)
+        sizes = {"point": elements, "name": elements, "fact": len(screen.facts), "effect": len(screen.effects)}
         pool: list[tuple[float, str, int]] = []
-        for kind, size, bias in (("point", elements, 0.0), ("name", elements, 0.2), ("fact", min(facts, 2), 0.1)):
-            chosen = rng.permutation(facts if kind == "fact" else elements)[:size]
-            pool += [(rank / size + bias * rng.random(), kind, int(index)) for rank, index in enumerate(chosen)]
-        queries = []
-        for _, kind, index in sorted(pool)[:count]:
-            queries.append(self.fact(screen, index) if kind == "fact" else getattr(self, kind)(screen, index, rng))
+        for (kind, size), bias in zip(sizes.items(), (0.0, 0.2, 0.1, 0.15), strict=True):
+            most = size if kind in ("point", "name") else min(size, 2)
+            chosen = rng.permutation(size)[:most]
+            pool += [(rank / most + bias * rng.random(), kind, int(index)) for rank, index in enumerate(chosen)]
+        queries = [self.absent(screen, int(rng.integers(2**16)))] if rng.integers(ABSENT) == 0 else []
+        for _, kind, index in sorted(pool)[: count - len(queries)]:
+            drawn = (rng,) if kind in ("point", "name") else ()
+            queries.append(getattr(self, kind)(screen, index, *drawn))
         return queries
 
     def sample(self, screen: Screen, image: ImageInput, queries: Sequence[Query]) -> Sample:
@@ -148,7 +177,10 @@ class QueryWriter:
 
     def _ce_weight(self, query: Query) -> np.ndarray:
         weights = self.weights
-        if query.kind == "point":
+        if query.kind == "absent":
+            answer = np.full(len(query.response), weights.wording, np.float32)
+            answer[0] = weights.absent
+        elif query.kind == "point":
             answer = np.full(len(query.response), weights.wording, np.float32)
             place = 0
             for index, token in enumerate(query.response):

@@ -5,6 +5,8 @@ In: the virtual apps and the icon glossary, drawn by real Chromium. Out: `Screen
 Two kinds, the easier one first (a curriculum that starts from icons is what makes a tiny policy learn, not time):
 - *fields*: icons on a plain ground, on a grid with jitter or at free places;
 - *app screens*: any plausible state of an app of one of the three families, its elements from the page itself.
+Of an app screen it is also recorded what becomes true when some of its elements are pressed: the press is carried out
+in the browser, and the facts of the state before and after it are compared (world modelling).
 Seeds come from the pre-training range only; no evaluation seed is ever drawn.
 """
 
@@ -14,6 +16,7 @@ import asyncio
 import dataclasses
 import json
 import os
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -21,11 +24,19 @@ import numpy as np
 from array_record.python.array_record_module import ArrayRecordWriter
 from grain.sources import ArrayRecordDataSource
 
-from env_servers.browser import screen_pages
+from env_servers.browser import Browser, PageKind
+from env_servers.inputs import perform
+from env_servers.protocol.actions import from_pixels
 from env_servers.suites.virtual import registry
 from env_servers.suites.virtual.app import SEEDS
 from env_servers.suites.virtual.icons import bodies, script
 from gui_rl.errors import UserError
+
+PRESSES = 2
+"""Elements of an app screen that are pressed to see what they do."""
+PAGES = 8
+"""Screens that are drawn at a time."""
+PRESS = {"mobile": "click", "desktop": "left_click", "web": "click"}
 
 SIZES = {"mobile": (128, 160), "desktop": (160, 128), "web": (160, 128)}
 """Screen of each family in css pixels, width and height."""
@@ -42,6 +53,7 @@ class Screen:
       width, height: of the screenshot in pixels.
       elements: (name, box) of everything that can be pointed at; boxes are (x0, y0, x1, y1) in pixels.
       facts: (question, answer) pairs.
+      effects: (element, question, answer) whose answer is another one once that element has been pressed.
     """
 
     id: str
@@ -51,6 +63,7 @@ class Screen:
     height: int
     elements: tuple[tuple[str, tuple[float, float, float, float]], ...]
     facts: tuple[tuple[str, str], ...] = ()
+    effects: tuple[tuple[int, str, str], ...] = ()
 
     def to_bytes(self) -> bytes:
         """A JSON line, then the PNG."""
@@ -63,8 +76,8 @@ class Screen:
         head, png = record.split(b"\n", 1)
         fields = json.loads(head)
         elements = tuple((name, tuple(box)) for name, box in fields.pop("elements"))
-        facts = tuple((question, answer) for question, answer in fields.pop("facts"))
-        return Screen(png=png, elements=elements, facts=facts, **fields)
+        facts, effects = (tuple(map(tuple, fields.pop(name))) for name in ("facts", "effects"))
+        return Screen(png=png, elements=elements, facts=facts, effects=effects, **fields)
 
 
 _FIELD_PAGE = (
@@ -148,7 +161,7 @@ def kinds() -> dict[str, _Kind]:
 
 
 async def render(plan: Sequence[tuple[str, int]]) -> AsyncIterator[Screen]:
-    """Draws screens for (kind, index) pairs, in order, with one Chromium.
+    """Draws screens for (kind, index) pairs, in order, with one Chromium and `PAGES` pages.
 
     Raises:
       UserError: for an unknown kind, or an index outside the pre-training seeds.
@@ -159,15 +172,32 @@ async def render(plan: Sequence[tuple[str, int]]) -> AsyncIterator[Screen]:
             raise UserError(f"no kind of screen is called {name!r}: there are {', '.join(known)}")
         if not 0 <= index < len(seeds):
             raise UserError(f"screen {index} of {name}: the pre-training seeds end at {len(seeds) - 1}")
-    pages = {kind.name: (kind.page, *SIZES[kind.device]) for kind in known.values()}
-    async with screen_pages(pages) as draw:
+    async with Browser() as browser:
+        drawing: deque[asyncio.Task[Screen]] = deque()
         for name, index in plan:
-            kind, seed = known[name], seeds[index]
-            state = kind.state(seed)
-            png, elements = await draw(name, state)
-            width, height = SIZES[kind.device]
-            boxes = tuple((element["name"], tuple(element["box"])) for element in elements)
-            yield Screen(f"{name}/{seed}", kind.device, png, width, height, boxes, tuple(kind.facts(state)))
+            drawing.append(asyncio.create_task(_draw(browser, known[name], seeds[index])))
+            if len(drawing) == PAGES:
+                yield await drawing.popleft()
+        while drawing:
+            yield await drawing.popleft()
+
+
+async def _draw(browser: Browser, kind: _Kind, seed: int) -> Screen:
+    state, (width, height) = kind.state(seed), SIZES[kind.device]
+    page = await browser.lease(PageKind(kind.name, kind.page, width, height, touch=kind.device == "mobile"))
+    await page.load(state)
+    png = (await page.view()).png
+    boxes = tuple((element["name"], tuple(element["box"])) for element in await page.elements())
+    facts, effects = dict(kind.facts(state)), []
+    for number in np.random.default_rng([seed, 2]).permutation(len(boxes))[: PRESSES if facts else 0]:
+        x0, y0, x1, y1 = boxes[number][1]
+        place = from_pixels((x0 + x1) / 2, (y0 + y1) / 2, width, height)
+        await page.load(state)
+        await perform(page, kind.device, {"action": PRESS[kind.device], "coordinate": list(place)})
+        after = kind.facts((await page.view()).state)  # a picture makes Chromium draw a frame at once
+        effects += [(int(number), ask, answer) for ask, answer in after if facts.get(ask, answer) != answer]
+    await browser.release(page)
+    return Screen(f"{kind.name}/{seed}", kind.device, png, width, height, boxes, tuple(facts.items()), tuple(effects))
 
 
 def write_screens(path: Path, plan: Sequence[tuple[str, int]], tick: Callable[[], None] = lambda: None) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from gui_rl.data.schema import Episode
 from gui_rl.learn import checkpoint
 from gui_rl.learn.advantages import Aggregation, aggregation_weights, group_advantages
 from gui_rl.learn.buffer import BufferState, SwapWeights, select_group
-from gui_rl.learn.schedule import PhaseMode, device_phases
+from gui_rl.learn.schedule import PhaseMode, device_phases, unstable_tasks
 from gui_rl.learn.state import TrainState
 from gui_rl.learn.step import TrainStep, place
 from gui_rl.model.config import ModelConfig
@@ -34,6 +34,9 @@ from gui_rl.rollout.agents import PolicyAgent
 from gui_rl.rollout.env_client import EnvClient
 from gui_rl.rollout.episode import Transport
 from gui_rl.rollout.groups import Pool, play_pools
+
+REMEMBERED = 4
+"""A task's recent rollouts: as many as this number of groups."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +47,9 @@ class MRPOConfig:
       steps: optimisation steps.
       group, oversample: n trajectories a group, k: a pool has k*n.
       tasks: tasks a step.
+      explore: share of the tasks that are drawn from all of the family; the others are drawn from those whose recent
+        rollouts had both outcomes (`unstable_tasks`; figure 8a). 1 draws from all tasks alone.
+      epochs: optimiser updates on each step's trajectories; from the second on, the ratio to the sampler is clipped.
       phases, stage_steps: how the device families alternate (`device_phases`).
       muon_rate, adam_rate: of the matrices and of the rest, constant after `warmup` steps.
       swap_weights: "none" (the paper) or "horvitz_thompson", which undoes the swap's bias.
@@ -60,6 +66,8 @@ class MRPOConfig:
     group: int = 8
     oversample: int = 2
     tasks: int = 6
+    explore: float = 1.0
+    epochs: int = 1
     phases: PhaseMode = "cycle"
     stage_steps: int = 2
     muon_rate: float = 6e-4
@@ -96,7 +104,7 @@ async def train(
     config: MRPOConfig,
     mesh,
     directory: Path,
-    report: Callable[[StepReport], None],
+    report: Callable[[StepReport], Awaitable[None]],
 ) -> TrainState:
     """Trains from the state's step to `config.steps`.
 
@@ -111,38 +119,44 @@ async def train(
       config: settings.
       mesh: devices.
       directory: of the checkpoints.
-      report: called after every step.
+      report: awaited after every step, when the sampler has the step's weights.
     """
     phases = device_phases(config.steps, config.phases, tuple(tasks), config.stage_steps)
-    start, buffer = int(state.step), BufferState()
+    start, buffer, recent = int(state.step) // config.epochs, BufferState(), {}
     if start:
-        buffer = BufferState.from_dict(checkpoint.restore(directory, state).progress["buffer"])
+        progress = checkpoint.restore(directory, state).progress
+        buffer, recent = BufferState.from_dict(progress["buffer"]), progress["recent"]
     await agent.sampler.update_weights(state.params, start)
     for number in range(start, config.steps):
         began = time.monotonic()
         families = phases[number]
-        drawn = draw_tasks(tasks, families, seeds, config.tasks, [config.seed, number])
+        unstable = unstable_tasks(recent)
+        drawn = draw_tasks(tasks, families, seeds, config.tasks, [config.seed, number], unstable, config.explore)
         transport = Transport()
         pools = await play_pools(
             client, agent, drawn, config.group * config.oversample, run=f"rl{number}", parallel=config.parallel,
             deadline_s=config.deadline_s, transport=transport,
         )  # fmt: skip
         played = time.monotonic()
+        for (_, task, _), pool in zip(drawn, pools, strict=True):
+            recent[task] = [*recent.get(task, ()), *pool.outcomes][-REMEMBERED * config.group :]
         samples, buffer, counts = fill(pools, buffer, config, number)
         metrics: dict[str, float] = {}
-        if samples:
-            state, measured = step(state, place(micro_batches(samples, cfg, config.shape), mesh))
-            metrics = {name: float(value) for name, value in measured.items()}
-        else:  # every pool was constant: the step passes without an update
-            state = state.replace(step=state.step + 1)
+        batch = place(micro_batches(samples, cfg, config.shape), mesh) if samples else None
+        for _ in range(config.epochs):
+            if batch is None:  # every pool was constant: the step passes without an update
+                state = state.replace(step=state.step + 1)
+                continue
+            state, measured = step(state, batch)
+            metrics = metrics or {name: float(value) for name, value in measured.items()}
         # The trainer's buffers are donated at its next step; by then this rollout's weights have been replaced.
         await agent.sampler.update_weights(state.params, number + 1)
         metrics |= counts | {"tito_mismatch_rate": transport.rate}
         metrics |= {"seconds_rollout": played - began, "seconds_train": time.monotonic() - played}
         episodes = [episode for pool in pools for episode in pool.episodes]
-        report(StepReport(number + 1, families, metrics, episodes))
+        await report(StepReport(number + 1, families, metrics, episodes))
         if number + 1 == config.steps or (number + 1) % config.checkpoint_every == 0:
-            checkpoint.save(directory, state, {"buffer": buffer.to_dict()})
+            checkpoint.save(directory, state, {"buffer": buffer.to_dict(), "recent": recent})
     return state
 
 
@@ -152,16 +166,25 @@ def draw_tasks(
     seeds: range,
     count: int,
     entropy: Sequence[int],
+    unstable: Collection[str] = (),
+    explore: float = 1.0,
 ) -> list[tuple[str, str, int]]:
-    """`count` (suite, task, seed) of the families in turn; no task twice before all of its family were drawn."""
+    """`count` (suite, task, seed) of the families in turn.
+
+    With probability `explore` a task is drawn from all of its family, else from the `unstable` ones, where there are
+    any. No task is drawn twice before all that it is drawn from were.
+    """
     rng = np.random.default_rng(list(entropy))
-    orders = {family: [] for family in families}
+    left: dict[tuple[str, bool], list[tuple[str, str]]] = {}
     drawn = []
     for number in range(count):
         family = families[number % len(families)]
-        if not orders[family]:
-            orders[family] = [tasks[family][index] for index in rng.permutation(len(tasks[family]))]
-        drawn.append((*orders[family].pop(), seeds[int(rng.integers(len(seeds)))]))
+        narrow = [pair for pair in tasks[family] if pair[1] in unstable]
+        chosen = bool(narrow) and rng.random() >= explore
+        if not left.get((family, chosen)):
+            pairs = narrow if chosen else tasks[family]
+            left[family, chosen] = [pairs[index] for index in rng.permutation(len(pairs))]
+        drawn.append((*left[family, chosen].pop(), seeds[int(rng.integers(len(seeds)))]))
     return drawn
 
 

@@ -50,7 +50,7 @@ def train(
     config: SFTConfig,
     mesh,
     directory: Path,
-    report: Callable[[int, Metrics], None],
+    report: Callable[[int, Metrics, TrainState], None],
 ) -> TrainState:
     """Trains from the state's step (0, or that of a restored checkpoint) to `config.steps`.
 
@@ -62,7 +62,8 @@ def train(
       config: settings.
       mesh: devices.
       directory: of the checkpoints.
-      report: called after every step with its number, from 1, and its metrics.
+      report: called after every step with its number, from 1, its metrics, and the state, which the next step takes
+        over: it may be read until `report` returns.
     """
     feed = batches(
         TurnSource(episodes, cached_episodes=4096), config.turns, seed=config.seed,
@@ -73,7 +74,7 @@ def train(
         feed.set_state(checkpoint.restore(directory, state).progress["feed"])
     for number in range(start + 1, config.steps + 1):
         state, metrics = step(state, place(micro_batches(next(feed), cfg, config.shape), mesh))
-        report(number, metrics)
+        report(number, metrics, state)
         if number == config.steps or number % config.checkpoint_every == 0:
             checkpoint.save(directory, state, {"feed": feed.get_state()})
     return state

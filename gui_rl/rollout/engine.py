@@ -1,9 +1,10 @@
 """The sampler in this process: prompts that wait together are prefilled and decoded together, under one jit.
 
 1. `sample` puts its prompts into a queue and waits. A worker takes whatever is waiting, at most the largest bucket.
-2. The prompts become right-padded rows, one a row; rows and lengths are rounded up to buckets so that the number of
-   compiled programs stays small (`compile_count`, R12).
-3. One program prefills the rows and decodes until every row has its end token or its budget is used.
+2. Distinct prompts become right-padded rows, one a row; rows and lengths are rounded up to buckets so that the number
+   of compiled programs stays small (`compile_count`, R12). Members of a group that see the same screen share a row.
+3. One program prefills the rows; another gives every request a copy of its prompt's row and decodes until each has its
+   end token or its budget is used.
 Image placeholders and the other control tokens that a response cannot hold are never sampled (R9); the log-probability
 that is reported is the full softmax's, which is what the trainer computes.
 While one batch is on the device, episodes whose turn is over act in their environments and queue up for the next one.
@@ -24,7 +25,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from gui_rl.data.packing import Branch, Sample, pack
-from gui_rl.model import forward
+from gui_rl.model import cache, forward
 from gui_rl.model.config import ModelConfig
 from gui_rl.model.inputs import ModelInputs
 from gui_rl.prompt.render import Prompt
@@ -43,7 +44,7 @@ class EngineConfig:
       gather_s: how long the worker waits for more prompts once it has one, seconds.
     """
 
-    row_buckets: tuple[int, ...] = (8, 32)
+    row_buckets: tuple[int, ...] = (8, 16, 32)
     length_multiple: int = 32
     patch_multiple: int = 80
     gather_s: float = 0.004
@@ -74,7 +75,7 @@ class Engine:
         banned[list(tokenizer.unsampled_ids)] = True
         banned[tokenizer.vocab_size :] = True  # rows of the embedding that stand for no token
         self._banned = jnp.asarray(banned)
-        self._shapes: set[tuple[int, int, int, int]] = set()
+        self._shapes: set[tuple] = set()
         self._queue: asyncio.Queue[_Request] | None = None
         self._worker: asyncio.Task | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -131,21 +132,28 @@ class Engine:
                 if not request.future.done():
                     request.future.set_result(completion)
 
+    def _bucket(self, count: int) -> int:
+        return next(size for size in self.config.row_buckets if size >= count)
+
     def _run(self, params, version: int, batch: list[_Request]) -> list[Completion]:
         started = time.perf_counter()
         sampling = batch[0].params
-        rows = next(size for size in self.config.row_buckets if size >= len(batch))
-        length = _round_up(max(len(request.prompt.ids) for request in batch), self.config.length_multiple)
-        most = max(sum(len(image.patches) for image in request.prompt.images) for request in batch)
+        owner, distinct = _shared([request.prompt for request in batch])
+        prompts, rows = self._bucket(len(distinct)), self._bucket(len(batch))
+        length = _round_up(max(len(prompt.ids) for prompt in distinct), self.config.length_multiple)
+        most = max(sum(len(image.patches) for image in prompt.images) for prompt in distinct)
         patches = _round_up(max(most, 1), self.config.patch_multiple)
-        inputs = prompt_inputs(
-            [request.prompt for request in batch], self.cfg, self.tokenizer.image_id, rows, length, patches
-        )
-        keys = np.array([request.key for request in batch] + [0] * (rows - len(batch)), np.uint32)
-        self._shapes.add((rows, length, patches, sampling.max_tokens))
-        tokens, logps, counts = generate(
+        inputs = prompt_inputs(distinct, self.cfg, self.tokenizer.image_id, prompts, length, patches)
+        padding = [0] * (rows - len(batch))
+        keys = np.array([request.key for request in batch] + padding, np.uint32)
+        capacity = length + sampling.max_tokens
+        self._shapes |= {("prefill", prompts, length, patches, capacity), ("respond", prompts, rows, capacity)}
+        hidden, kv = prefill(params, self.cfg, inputs, capacity)
+        tokens, logps, counts = respond(
             params,
-            inputs,
+            hidden,
+            kv,
+            np.array(owner + padding, np.int32),
             keys,
             self._banned,
             np.float32(sampling.temperature),
@@ -163,6 +171,18 @@ class Engine:
         self.tokens_sampled += int(counts[: len(batch)].sum())
         self.busy_s += time.perf_counter() - started
         return completions
+
+
+def _shared(prompts: Sequence[Prompt]) -> tuple[list[int], list[Prompt]]:
+    """The distinct prompts (equal ids and the same images), and for every prompt which of them it is."""
+    numbers: dict[tuple, int] = {}
+    distinct, owner = [], []
+    for prompt in prompts:
+        number = numbers.setdefault((tuple(prompt.ids), *map(id, prompt.images)), len(distinct))
+        if number == len(distinct):
+            distinct.append(prompt)
+        owner.append(number)
+    return owner, distinct
 
 
 def prompt_inputs(
@@ -191,10 +211,15 @@ def _round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
 
 
+prefill = jax.jit(forward.prefill, static_argnames=("cfg", "capacity"))
+
+
 @functools.partial(jax.jit, static_argnames=("cfg", "eos_id", "max_tokens"))
-def generate(
+def respond(
     params,
-    inputs: ModelInputs,
+    hidden: Float[Array, "P D"],
+    kv: cache.KVCache,
+    owner: Int[Array, " B"],
     keys: Int[Array, " B"],
     banned: Bool[Array, " V"],
     temperature: Float[Array, ""],
@@ -204,10 +229,12 @@ def generate(
     eos_id: int,
     max_tokens: int,
 ) -> tuple[Int[Array, "B N"], Float[Array, "B N"], Int[Array, " B"]]:
-    """Samples a response for every wanted row: (tokens, log-probabilities in nats, lengths), N = `max_tokens`."""
-    capacity = inputs.tokens.shape[1] + max_tokens
-    hidden, cache = forward.prefill(params, cfg, inputs, capacity)
-    rows = hidden.shape[0]
+    """Samples a response for every wanted row: (tokens, log-probabilities in nats, lengths), N = `max_tokens`.
+
+    Row b answers the prefilled prompt `owner[b]`.
+    """
+    hidden, kv = hidden[owner], cache.take(kv, owner)
+    rows = owner.shape[0]
     row_keys = jax.vmap(jax.random.key)(keys)
     greedy = temperature <= 0
     scale = jnp.where(greedy, 1.0, temperature)
@@ -221,19 +248,19 @@ def generate(
         return token, logp
 
     def step(carry):
-        index, hidden, cache, active, tokens, logps, counts = carry
+        index, hidden, kv, active, tokens, logps, counts = carry
         token, logp = draw(hidden, index)
         tokens = tokens.at[:, index].set(jnp.where(active, token, 0))
         logps = logps.at[:, index].set(jnp.where(active, logp, 0.0))
         counts = counts + active
         active = active & (token != eos_id)
-        hidden, cache = forward.decode(params, cfg, cache, token, active)
-        return index + 1, hidden, cache, active, tokens, logps, counts
+        hidden, kv = forward.decode(params, cfg, kv, token, active)
+        return index + 1, hidden, kv, active, tokens, logps, counts
 
     carry = (
         jnp.int32(0),
         hidden,
-        cache,
+        kv,
         wanted,
         jnp.zeros((rows, max_tokens), jnp.int32),
         jnp.zeros((rows, max_tokens), jnp.float32),

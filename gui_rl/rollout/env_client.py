@@ -17,7 +17,7 @@ import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, TypeVar
 
-import httpx
+import aiohttp
 from pydantic import TypeAdapter
 
 from env_servers.protocol.messages import (
@@ -43,6 +43,8 @@ _LEASES = TypeAdapter(list[Lease])
 _TASKS = TypeAdapter(list[TaskInfo])
 _RESENDS = 4
 _FIRST_PAUSE_S = 0.1
+_LOST = (aiohttp.ClientError, TimeoutError)
+"""What a request raises when no reply came."""
 
 
 class EnvFault(Exception):
@@ -70,14 +72,11 @@ class EnvClient:
     def __init__(self, url: str, token: str = "", timeout_s: float = 90.0, full_deadline_s: float = 300.0) -> None:
         self.url, self.full_deadline_s = url.rstrip("/"), full_deadline_s
         self._token = token
-        self._http = httpx.AsyncClient(
-            base_url=self.url,
-            timeout=httpx.Timeout(timeout_s, pool=None),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=256),
-            trust_env=False,
-        )
+        self._timeout = aiohttp.ClientTimeout(total=timeout_s)
+        self._http: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> EnvClient:
+        self._connected()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -85,7 +84,16 @@ class EnvClient:
 
     async def aclose(self) -> None:
         """Close the connections; sessions stay with the server until they are closed or expire."""
-        await self._http.aclose()
+        if self._http is not None:
+            await self._http.close()
+
+    def _connected(self) -> aiohttp.ClientSession:
+        if self._http is None:  # made where an event loop runs
+            connector = aiohttp.TCPConnector(limit=0)  # a session at most has one request on its way
+            self._http = aiohttp.ClientSession(
+                connector=connector, timeout=self._timeout, cookie_jar=aiohttp.DummyCookieJar()
+            )
+        return self._http
 
     async def tasks(self, suite: str = "virtual") -> list[TaskInfo]:
         """All tasks of a suite. Raises UserError for an unknown suite or an unreachable server."""
@@ -136,11 +144,11 @@ class EnvClient:
         """A request outside of any session: where no server answers, that is for the user to put right."""
         try:
             return await self._ask(method, path, self._token, body)
-        except httpx.ConnectError as error:
+        except aiohttp.ClientConnectorError as error:
             raise UserError(
                 f"no environment server answers at {self.url}: start one with `gui-rl env serve`"
             ) from error
-        except httpx.TransportError as error:
+        except _LOST as error:
             raise UserError(
                 f"{self.url} broke off ({error or type(error).__name__}): see the server's output"
             ) from error
@@ -150,27 +158,28 @@ class EnvClient:
     ) -> bytes:
         """The reply's body. resend: sending it twice is the same as once.
 
-        Raises UserError, EnvFault, RefusedError, and httpx.TransportError when there is no connection.
+        Raises UserError, EnvFault, RefusedError, and one of `_LOST` when there is no connection.
         """
         deadline = time.monotonic() + self.full_deadline_s
         attempt = 0
         while True:
             try:
-                reply = await self._http.request(
+                async with self._connected().request(
                     method,
-                    path,
-                    content=body.model_dump_json() if body else None,
+                    self.url + path,
+                    data=body.model_dump_json() if body else None,
                     headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
-                )
-            except httpx.TransportError:
+                ) as reply:
+                    content = await reply.read()
+            except _LOST:
                 attempt += 1
                 if not resend or attempt > _RESENDS:
                     raise
                 await asyncio.sleep(_FIRST_PAUSE_S * 2 ** (attempt - 1))
                 continue
-            if reply.status_code < 400:
-                return reply.content
-            problem = _problem(reply)
+            if reply.status < 400:
+                return content
+            problem = _problem(reply, content)
             if problem.code == "full":
                 pause = float(reply.headers.get("Retry-After", 1))
                 if time.monotonic() + pause > deadline:
@@ -218,7 +227,7 @@ class Session:
         path = f"/v1/sessions/{self.lease.session}" + (f"/{verb}" if verb else "")
         try:
             return await self._client._ask(method, path, self.lease.token, body, resend=resend)
-        except httpx.TransportError as error:
+        except _LOST as error:
             raise EnvFault(lost, f"{self._client.url} was lost: {error or type(error).__name__}") from error
         except RefusedError as error:
             if error.problem.code == "unknown_session":
@@ -277,14 +286,12 @@ class Session:
             await self._ask("DELETE", "", resend=True)
 
 
-def _problem(reply: httpx.Response) -> Problem:
+def _problem(reply: aiohttp.ClientResponse, content: bytes) -> Problem:
     try:
-        return Problem.model_validate_json(reply.content)
+        return Problem.model_validate_json(content)
     except ValueError:
-        text = reply.text[:200].replace("\n", " ")
-        return Problem(
-            title=reply.reason_phrase, status=reply.status_code, code="http_error", detail=text or "no detail"
-        )
+        text = content[:200].decode(errors="replace").replace("\n", " ")
+        return Problem(title=reply.reason or "", status=reply.status, code="http_error", detail=text or "no detail")
 
 
 def _error(problem: Problem, url: str) -> Exception:

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from env_servers import orphans
-from env_servers.browser import Browser, BrowserLost, PageError, PageKind, find_chromium, png_size, screen_pages
+from env_servers.browser import Browser, BrowserLost, PageError, PageKind, find_chromium, png_size
 from env_servers.errors import UserError
 from env_servers.inputs import WAIT_LIMIT_S, Unsupported, perform
 from env_servers.suites.virtual import registry
@@ -155,21 +155,6 @@ def test_png_size_reads_the_header():
     assert png_size(base64.b64encode(buffer.getvalue()).decode()) == (37, 51)
     with pytest.raises(ValueError, match="not a PNG"):
         png_size("AAAA" * 12)
-
-
-def test_screen_pages_draw_states_of_several_apps(run):
-    async def play():
-        pages = {name: (registry[name].page, registry[name].width, registry[name].height) for name in APPS}
-        async with screen_pages(pages) as draw:
-            return {name: await draw(name, registry[name].sample_state(5)) for name in APPS}
-
-    for name, (png, elements) in run(play()).items():
-        app = registry[name]
-        assert Image.open(io.BytesIO(png)).size == (app.width, app.height)
-        assert elements
-        for element in elements:
-            x0, y0, x1, y1 = element["box"]
-            assert 0 <= x0 < x1 <= app.width and 0 <= y0 < y1 <= app.height
 
 
 # --- input -----------------------------------------------------------------------------------------------------------

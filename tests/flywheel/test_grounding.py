@@ -1,6 +1,7 @@
 """Pre-training screens and queries: boxes from the page, isolated branches, weights on the right digits."""
 
 import io
+import re
 
 import numpy as np
 import pytest
@@ -31,11 +32,11 @@ def screens(chromium, tmp_path_factory):
     return list(ScreenFile(path))
 
 
-def blank(device="web", elements=(("fish", (40.0, 40.0, 64.0, 64.0)),), facts=()):
+def blank(device="web", elements=(("fish", (40.0, 40.0, 64.0, 64.0)),), facts=(), effects=()):
     width, height = SIZES[device]
     out = io.BytesIO()
     Image.new("RGB", (width, height), "white").save(out, "PNG")
-    return Screen("blank/0", device, out.getvalue(), width, height, tuple(elements), tuple(facts))
+    return Screen("blank/0", device, out.getvalue(), width, height, tuple(elements), tuple(facts), tuple(effects))
 
 
 def test_screens_come_from_the_pretraining_seeds_and_show_their_elements(screens):
@@ -49,6 +50,19 @@ def test_screens_come_from_the_pretraining_seeds_and_show_their_elements(screens
             assert name and 0 <= x0 < x1 <= screen.width and 0 <= y0 < y1 <= screen.height
             inside = pixels[int(y0) : int(y1), int(x0) : int(x1)].reshape(-1, 3)
             assert len(np.unique(inside, axis=0)) > 1  # something is drawn there
+
+
+def test_effects_are_answers_that_a_press_changes(screens):
+    apps = [screen for screen in screens if screen.facts]
+    assert {screen.device for screen in apps if screen.effects} == set(SIZES)
+    for screen in apps:
+        for element, question, answer in screen.effects:
+            assert answer != dict(screen.facts)[question]
+            name = screen.elements[element][0]
+            if question in ("Which tab is open?", "Which view is open?"):
+                assert answer == name  # pressing a tab or a view's button opens what it is called
+            if question == "Which chip is on?":
+                assert answer in (name.removesuffix(" chip"), "none")
 
 
 def test_the_index_of_a_screen_must_be_a_pretraining_seed(tmp_path):
@@ -82,8 +96,15 @@ def test_every_way_of_pointing_is_a_valid_call(writer, device):
 
 
 def test_weights_lie_on_the_digits_of_coordinates_and_the_words_of_answers(writer):
-    screen, rng = blank(facts=(("Which page is open?", "cart"),)), np.random.default_rng(0)
-    queries = [writer.point(screen, 0, rng), writer.name(screen, 0, rng), writer.fact(screen, 0)]
+    ask, rng = "Which page is open?", np.random.default_rng(0)
+    screen = blank(facts=((ask, "cart"),), effects=((0, ask, "fish"),))
+    queries = [
+        writer.point(screen, 0, rng),
+        writer.name(screen, 0, rng),
+        writer.fact(screen, 0),
+        writer.effect(screen, 0),
+    ]
+    assert "Click the fish. Which page is open?" in writer.tokenizer.decode(queries[3].prompt)
     sample = writer.sample(screen, prepare(load_pixels(screen)), queries)
     for query, branch in zip(queries, sample.branches, strict=True):
         weight = branch.ce_weight
@@ -94,16 +115,30 @@ def test_weights_lie_on_the_digits_of_coordinates_and_the_words_of_answers(write
             digits = [answer[i].item() for i, piece in enumerate(text) if piece.isdigit()]
             assert digits == pytest.approx([3, 1, 0.1, 3, 1, 0.1])
             assert all(answer[i] == pytest.approx(0.1) for i, piece in enumerate(text) if not piece.isdigit())
+        elif query.kind == "absent":
+            assert [answer[0], answer[1]] == pytest.approx([0.5, 0.1])
         else:
-            value = {"name": writer.weights.name, "fact": writer.weights.fact}[query.kind]
+            value = getattr(writer.weights, query.kind)
             assert all(answer[i] == value for i in range(len(text) - 1)) and answer[len(text) - 1] == pytest.approx(0.1)
+
+
+def test_what_is_not_there_is_refused(writer, screens):
+    for screen in screens:
+        shown = {name for name, _ in screen.elements}
+        for number in range(3):
+            query = writer.absent(screen, number)
+            name = re.findall(r" the (.*?)\.", writer.tokenizer.decode(query.prompt))[-1]
+            assert name not in shown
+            call = parse_response(decode_response(writer.tokenizer, query.response), screen.device).call
+            assert call.arguments == {"action": "terminate", "status": "failure"}
 
 
 def test_queries_of_one_screen_are_different_and_limited(writer, screens):
     rng = np.random.default_rng(0)
     for screen in screens:
         queries = writer.draw(screen, 5, rng)
-        assert len(queries) == min(5, 2 * len(screen.elements) + min(len(screen.facts), 2))
+        most = 2 * len(screen.elements) + min(len(screen.facts), 2) + min(len(screen.effects), 2)
+        assert len(queries) == min(5, most)
         assert len({(query.kind, tuple(query.prompt)) for query in queries}) == len(queries)
 
 

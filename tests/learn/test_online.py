@@ -129,6 +129,19 @@ def test_tasks_are_drawn_by_seed_and_step_and_none_twice_before_all_were():
     assert [task[0] for _, task, _ in mixed] == ["w", "m"] * 3
 
 
+def test_unstable_tasks_are_preferred_and_the_others_still_covered():
+    tasks = {"web": [("virtual", f"w{n}") for n in range(10)]}
+    drawn = [
+        t for step in range(300) for _, t, _ in draw_tasks(tasks, ("web",), range(9), 4, [0, step], ["w3", "w7"], 0.5)
+    ]
+    often = sum(task in ("w3", "w7") for task in drawn) / len(drawn)
+    assert often == pytest.approx(0.5 + 0.5 * 0.2, abs=0.05)  # half of the draws, and their share of the rest
+    assert set(drawn) == {f"w{n}" for n in range(10)}
+    only = draw_tasks(tasks, ("web",), range(9), 4, [0, 0], ["w3", "w7"], 0.0)
+    assert sorted(task for _, task, _ in only) == ["w3", "w3", "w7", "w7"]
+    assert draw_tasks(tasks, ("web",), range(9), 4, [0, 0], [], 0.0)  # before anything is known: from all
+
+
 def test_what_is_logged_counts_faults_apart():
     found = counts_of([pool([True, False]), Pool("k", (), faults=2)])
     assert found["success"] == 0.5 and found["episodes"] == 2 and found["faults"] == 2 and found["staleness"] == 0

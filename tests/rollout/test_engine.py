@@ -151,7 +151,7 @@ def test_new_weights_come_with_their_version_and_programs_are_counted(policy, pr
     before, after, count = asyncio.run(run())
     assert (before.policy_version, after.policy_version) == (0, 7)
     assert before.logprobs != after.logprobs
-    assert count == 1
+    assert count == 2  # prefill and respond
 
 
 def test_an_error_in_a_batch_reaches_its_callers_and_the_engine_goes_on(policy, prompts):
