@@ -5,7 +5,7 @@ BIN := .venv/bin
 # Compiled programs are kept between runs: a second start does not compile again.
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 
-.PHONY: help quickstart test lint clean
+.PHONY: help quickstart test bench lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
@@ -17,6 +17,10 @@ quickstart: ## train and evaluate the tiny policy, then write runs/quickstart/re
 test: ## run every test, lint and layout checks included
 	@scripts/setup.sh env,dev
 	@$(BIN)/pytest -n 2 --dist loadfile
+
+bench: ## measure speed and memory against peers; writes benchmarks/results/
+	@scripts/setup.sh env,dev
+	@for what in policy rollout logprob_memory; do $(BIN)/python -m benchmarks.$$what || exit; done
 
 lint: ## format check, lint, import floors
 	@scripts/setup.sh env,dev

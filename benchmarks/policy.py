@@ -1,0 +1,211 @@
+"""The policy against transformers on torch: decoding and training, the same weights and inputs, two threads each.
+
+python -m benchmarks.policy
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import jax
+import numpy as np
+import torch
+from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
+
+from benchmarks.record import Figure, alternate, rate_figure, seconds, write
+from gui_rl.data.batch import split
+from gui_rl.data.packing import Branch, Sample, pack
+from gui_rl.learn import optim
+from gui_rl.learn.losses import LossConfig
+from gui_rl.learn.state import init_state, make_mesh
+from gui_rl.learn.step import make_train_step, place
+from gui_rl.model import hf
+from gui_rl.model.allocator import keep_freed_memory
+from gui_rl.prompt.images import ImageInput
+from gui_rl.rollout.engine import prefill, respond
+
+THREADS = 2
+GRID = (1, 14, 20)  # 280 patches, 70 visual tokens
+LENGTH = 160
+NEW = 64
+ROWS = 8  # of a training step
+IMAGE, START, END = 3, 1, 2
+SIZES = {
+    "3M": dict(hidden=128, layers=4, inner=384, heads=4, groups=2, dim=32, vocab=1536, vision=(4, 96, 256, 4)),
+    "100M": dict(hidden=768, layers=12, inner=2048, heads=12, groups=4, dim=64, vocab=16384, vision=(6, 256, 768, 4)),
+}
+BARS = {("3M", 1): 8.0, ("3M", 16): 5.0, ("100M", 1): 1.2, ("100M", 16): 1.5}
+TRAIN_BARS = {"3M": 1.5, "100M": 1.2}
+
+
+def peer_model(size: dict) -> Qwen3VLForConditionalGeneration:
+    """transformers' model with random weights."""
+    torch.manual_seed(0)
+    depth, width, inner, heads = size["vision"]
+    section = [size["dim"] // 2 - 2 * (size["dim"] // 6), size["dim"] // 6, size["dim"] // 6]
+    config = Qwen3VLConfig(
+        text_config={
+            "vocab_size": size["vocab"],
+            "hidden_size": size["hidden"],
+            "intermediate_size": size["inner"],
+            "num_hidden_layers": size["layers"],
+            "num_attention_heads": size["heads"],
+            "num_key_value_heads": size["groups"],
+            "head_dim": size["dim"],
+            "rope_parameters": {"rope_type": "default", "rope_theta": 10_000.0, "mrope_section": section},
+        },
+        vision_config={
+            "depth": depth,
+            "hidden_size": width,
+            "intermediate_size": inner,
+            "num_heads": heads,
+            "out_hidden_size": size["hidden"],
+            "num_position_embeddings": 256,
+            "deepstack_visual_indexes": [1, 2],
+        },
+        image_token_id=IMAGE,
+        video_token_id=4,
+        vision_start_token_id=START,
+        vision_end_token_id=END,
+        tie_word_embeddings=True,
+    )
+    return Qwen3VLForConditionalGeneration(config).eval()
+
+
+def prompts(rows: int, vocab: int) -> tuple[np.ndarray, np.ndarray]:
+    """Token ids [rows, LENGTH] with one image each, and its patches [rows, 280, 1536]."""
+    rng = np.random.default_rng(0)
+    tokens = np.prod(GRID) // 4
+    ids = rng.integers(10, vocab, (rows, LENGTH))
+    ids[:, 4] = START
+    ids[:, 5 : 5 + tokens] = IMAGE
+    ids[:, 5 + tokens] = END
+    return ids, rng.uniform(-1, 1, (rows, int(np.prod(GRID)), 1536)).astype(np.float32)
+
+
+def torch_inputs(ids: np.ndarray, patches: np.ndarray) -> dict:
+    """What transformers' model takes."""
+    tokens = torch.tensor(ids)
+    return {
+        "input_ids": tokens,
+        "attention_mask": torch.ones_like(tokens),
+        "pixel_values": torch.tensor(patches.reshape(-1, patches.shape[-1])),
+        "image_grid_thw": torch.tensor([GRID] * len(ids)),
+        "mm_token_type_ids": (tokens == IMAGE).int(),
+    }
+
+
+def our_batch(ids: np.ndarray, patches: np.ndarray, cfg):
+    """The same rows, packed; every token but the first is a target."""
+    side = round(cfg.vision.num_position_embeddings**0.5)
+    samples = [
+        Sample(str(n), row[:-1].tolist(), (ImageInput(part, GRID, (320, 224)),), (Branch([int(row[-1])]),))
+        for n, (row, part) in enumerate(zip(ids, patches, strict=True))
+    ]
+    batch = pack(samples, IMAGE, LENGTH, patches.shape[1], rows=len(ids), side=side, one_per_row=True)
+    weight = np.zeros_like(batch.ce_weight)
+    weight[:, : LENGTH - 1] = 1.0
+    return batch.replace(ce_weight=weight)
+
+
+def decoding(name: str, model, cfg, params) -> list[Figure]:
+    """Tokens a second, the prefill taken off: a long answer's time less a short one's."""
+    figures = []
+    for rows in (1, 16):
+        ids, patches = prompts(rows, cfg.text.vocab_size)
+        inputs = our_batch(ids, patches, cfg).inputs
+        banned = np.zeros(cfg.text.vocab_size, bool)
+
+        def ours(inputs=inputs, rows=rows, banned=banned) -> float:
+            def answer(count: int) -> None:
+                hidden, kv = prefill(params, cfg, inputs, LENGTH + NEW + 1)
+                out = respond(
+                    params, hidden, kv, np.arange(rows), np.zeros(rows, np.uint32), banned, np.float32(0),
+                    np.ones(rows, bool), cfg=cfg, eos_id=-1, max_tokens=count,
+                )  # fmt: skip
+                jax.block_until_ready(out)
+
+            answer(1), answer(NEW + 1)
+            return seconds(lambda: answer(NEW + 1)) - seconds(lambda: answer(1))
+
+        given = torch_inputs(ids, patches)
+
+        def peer(given=given) -> float:
+            def answer(count: int) -> None:
+                with torch.no_grad():
+                    model.generate(
+                        **given, max_new_tokens=count, min_new_tokens=count, do_sample=False, pad_token_id=0,
+                        eos_token_id=None,
+                    )  # fmt: skip
+
+            return seconds(lambda: answer(NEW + 1)) - seconds(lambda: answer(1))
+
+        times = alternate(ours, peer)
+        note = ""
+        if rows == 1:
+            size = sum(leaf.nbytes for leaf in jax.tree.leaves(params["text"]))
+            note = f"a token reads {size / 1e6:.0f} MB of weights; copying memory here runs at {bandwidth():.1f} GB/s"
+        figures.append(
+            rate_figure(f"decode {name}, batch {rows}", "tokens/s", rows * NEW, *times, BARS[name, rows], note)
+        )
+    return figures
+
+
+def bandwidth() -> float:
+    """GB/s at which this machine reads and writes memory (numpy copy, best of five)."""
+    source, target = np.ones(2**25), np.empty(2**25)
+    return max(2 * source.nbytes / seconds(lambda: np.copyto(target, source)) / 1e9 for _ in range(5))
+
+
+def training(name: str, model, cfg, params) -> Figure:
+    """Forward, backward, clipping and AdamW."""
+    ids, patches = prompts(ROWS, cfg.text.vocab_size)
+    mesh = make_mesh()
+    optimizer = optim.adamw(1e-4)
+    state = [init_state(cfg, optimizer, 0, mesh, params=params)]
+    step = make_train_step(cfg, LossConfig(), optimizer, mesh)
+    batch = place(split(our_batch(ids, patches, cfg), 1), mesh)
+
+    def ours() -> float:
+        def once() -> None:
+            state[0], metrics = step(state[0], batch)
+            jax.block_until_ready(metrics)
+
+        return seconds(once)
+
+    given = torch_inputs(ids, patches)
+    adam = torch.optim.AdamW(model.parameters(), 1e-4, weight_decay=0.0)
+
+    def peer() -> float:
+        def once() -> None:
+            adam.zero_grad()
+            model(**given, labels=given["input_ids"], use_cache=False).loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            adam.step()
+
+        return seconds(once)
+
+    model.train()
+    times = alternate(ours, peer)
+    model.eval()
+    return rate_figure(f"train step {name}, {ROWS} rows", "rows/s", ROWS, *times, TRAIN_BARS[name])
+
+
+def main() -> None:
+    """Measures every size; writes results/policy.json."""
+    keep_freed_memory()
+    torch.set_num_threads(THREADS)
+    figures: list[Figure] = []
+    for name, size in SIZES.items():
+        model = peer_model(size)
+        with tempfile.TemporaryDirectory() as folder:
+            model.save_pretrained(folder)
+            cfg, params = hf.load(Path(folder))
+        figures += decoding(name, model, cfg, params)
+        figures.append(training(name, model, cfg, params))
+    write("policy", figures)
+
+
+if __name__ == "__main__":
+    main()
