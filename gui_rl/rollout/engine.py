@@ -2,7 +2,8 @@
 
 1. `sample` puts its prompts into a queue and waits. In every round a worker takes what waits, as far as slots are free.
 2. Screenshots that it has not seen under the present weights are encoded, each once, however many prompts show it.
-3. Distinct prompts are prefilled, each once: members of a group that see the same screen share it.
+3. Distinct prompts are prefilled, each once: members of a group that see the same screen share it. A prompt that begins
+   like what a slot still holds (the turn before, in a context that grows) goes on from there.
 4. All slots decode a few tokens; those that ended are handed out and are free in the next round.
 Rows, lengths and patches are rounded up to buckets, so that the number of compiled programs is small and fixed once
 each bucket has been used (`compile_count`, R12). Image placeholders and the other control tokens that a response cannot
@@ -16,9 +17,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
-import heapq
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -33,6 +33,7 @@ from gui_rl.prompt.images import ImageInput
 from gui_rl.prompt.render import Prompt
 from gui_rl.prompt.tokenizer import Tokenizer
 from gui_rl.rollout import programs
+from gui_rl.rollout.kept import ImageCells, Prefix, longest_match
 from gui_rl.rollout.sampler import Completion, SamplingParams
 
 
@@ -46,6 +47,8 @@ class EngineConfig:
       image_cells: visual tokens that are kept; those of the images used longest ago make room.
       length_multiple, patch_multiple: prompt lengths and patches an image are rounded up to multiples of these.
       stride: tokens that a round decodes at most before it lets waiting prompts in.
+      reuse: share of a prompt that a slot must hold already for the prompt to go on from there. Above 1 nothing is
+        kept: better where every prompt begins with its own screenshot, since fewer rows then decode.
       gather_s: how long an idle worker waits for more prompts once it has one, seconds.
     """
 
@@ -55,6 +58,7 @@ class EngineConfig:
     length_multiple: int = 32
     patch_multiple: int = 80
     stride: int = 16
+    reuse: float = 0.5
     gather_s: float = 0.004
 
 
@@ -72,7 +76,7 @@ class Engine:
 
     Attributes:
       compile_count: programs compiled so far.
-      tokens_sampled, images_encoded, prompts_prefilled, busy_s: totals, for rates.
+      tokens_sampled, images_encoded, prompts_prefilled, tokens_prefilled, busy_s: totals, for rates.
     """
 
     def __init__(
@@ -89,7 +93,7 @@ class Engine:
         self._worker: asyncio.Task | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = ThreadPoolExecutor(1, "engine")
-        self.tokens_sampled = self.images_encoded = self.prompts_prefilled = 0
+        self.tokens_sampled = self.images_encoded = self.prompts_prefilled = self.tokens_prefilled = 0
         self.busy_s = 0.0
         self._clear()
 
@@ -98,7 +102,8 @@ class Engine:
         rows = self.config.row_buckets[-1]
         self._slots = programs.empty_slots(self.cfg, rows, self.config.capacity)
         self._free, self._held = list(range(rows)), {}
-        self._images = _ImageCells(self.config.image_cells)
+        self._prefixes: dict[int, Prefix] = {}
+        self._images = ImageCells(self.config.image_cells)
         self._features = programs.empty_features(self.cfg, self.config.image_cells)
         self._encoded_with = self._weights
 
@@ -177,7 +182,7 @@ class Engine:
         out: list[tuple[_Request, Completion | Exception]] = []
         params, version = weights
         if weights is not self._encoded_with:  # what other weights saw is of no use
-            self._images, self._encoded_with = _ImageCells(self.config.image_cells), weights
+            self._images, self._encoded_with = ImageCells(self.config.image_cells), weights
         good = []
         for request in new:
             try:
@@ -186,60 +191,92 @@ class Engine:
             except Exception as error:  # a prompt that contradicts itself is its own caller's affair
                 out.append((request, error))
         try:
-            self._admit(params, good)
-            out += self._advance(params, version)
+            self._admit(weights, good)
+            out += self._advance(weights)
         except Exception as error:  # the device's state is lost: all callers get it, the worker lives on
             out += [(request, error) for request in {*good, *self._held.values()}]
             self._clear()
         self.busy_s += time.perf_counter() - started
         return out
 
-    def _admit(self, params, new: list[_Request]) -> None:
-        """In portions whose images fit into the cells together."""
+    def _admit(self, weights: tuple, new: list[_Request]) -> None:
+        """In portions: those that go on from a slot before others take it, and no more than the cells have images."""
         while new:
+            matches = [(request, *self._match(request.prompt, weights)) for request in new]
+            begun = [match for match in matches if match[2]]
             images: dict[ImageInput, None] = {}
-            count = 0
-            for request in new:
-                more = [image for image in request.prompt.images if image not in images]
-                if count and sum(i.tokens for i in [*images, *more]) > self.config.image_cells:
+            portion: list[tuple[_Request, int, int]] = []
+            for request, slot, matched in begun or matches:
+                more = [image for image in _shown(request.prompt, matched) if image not in images]
+                if portion and sum(image.tokens for image in [*images, *more]) > self.config.image_cells:
                     break
                 images.update(dict.fromkeys(more))
-                count += 1
-            self._admit_portion(params, new[:count], list(images))
-            new = new[count:]
+                portion.append((request, slot, matched))
+            self._encode(weights[0], list(images))
+            self._admit_portion(weights, portion)
+            taken = {id(request) for request, _, _ in portion}
+            new = [request for request in new if id(request) not in taken]
 
-    def _admit_portion(self, params, new: list[_Request], images: list[ImageInput]) -> None:
-        config = self.config
-        self._encode(params, images)
-        owner, distinct = _shared([request.prompt for request in new])
+    def _match(self, prompt: Prompt, weights: tuple) -> tuple[int, int]:
+        """(slot, tokens) that a prompt goes on from; (0, 0) to start anew."""
+        if self.config.reuse > 1:
+            return 0, 0
+        slot, tokens = longest_match(Prefix.of(prompt, weights), self._prefixes.items())
+        return (slot, tokens) if tokens >= self.config.reuse * len(prompt.ids) else (0, 0)
+
+    def _admit_portion(self, weights: tuple, new: list[tuple[_Request, int, int]]) -> None:
+        config, params = self.config, weights[0]
+        owner, distinct = _shared(new)
         prompts, rows = self._bucket(len(distinct)), self._bucket(len(new))
-        length = min(_round_up(max(len(prompt.ids) for prompt in distinct), config.length_multiple), config.capacity)
-        visual = max(sum(image.tokens for image in prompt.images) for prompt in distinct)
+        visual = max(sum(image.tokens for image in prompt.images) for prompt, _, _ in distinct)
         cells = np.zeros((prompts, _round_up(visual, config.patch_multiple // 4)), np.int32)
-        for row, prompt in enumerate(distinct):
-            places = [self._images.cells(image) for image in prompt.images]
-            if places:
-                cells[row, : sum(map(len, places))] = np.concatenate(places)
-        inputs = self._pack([self._sample_of(prompt) for prompt in distinct], prompts, length, 0)
-        self._shapes |= {("prefill", prompts, length, cells.shape[1]), ("admit", prompts, rows)}
-        hidden, kv = programs.prefill(params, self._features, inputs, cells, cfg=self.cfg, capacity=config.capacity)
-        eos = self.tokenizer.eos_id
+        source, matched = np.zeros(prompts, np.int32), np.zeros(prompts, np.int32)
+        for row, (prompt, slot, tokens) in enumerate(distinct):
+            source[row], matched[row] = slot, tokens
+            shown, at = set(map(id, _shown(prompt, tokens))), 0
+            for image in prompt.images:
+                if id(image) in shown:
+                    cells[row, at : at + image.tokens] = self._images.cells(image)
+                at += image.tokens
+        length = self._length(max(len(prompt.ids) for prompt, _, _ in distinct))
+        inputs = self._pack([self._sample_of(prompt) for prompt, _, _ in distinct], prompts, length, 0)
+        if matched.any():
+            length = self._length(max(len(prompt.ids) - tokens for prompt, _, tokens in distinct))
+            inputs = _tails(inputs, matched, length)
+            self._shapes.add(("extend", prompts, length, cells.shape[1]))
+            hidden, kv = programs.extend(
+                params, self._features, self._slots.kv, source, matched, inputs, cells, cfg=self.cfg
+            )
+        else:
+            self._shapes.add(("prefill", prompts, length, cells.shape[1]))
+            hidden, kv = programs.prefill(params, self._features, inputs, cells, cfg=self.cfg, capacity=config.capacity)
+        self._shapes.add(("admit", prompts, rows))
+        self.prompts_prefilled += len(distinct)
+        self.tokens_prefilled += sum(len(prompt.ids) - tokens for prompt, _, tokens in distinct)
         slots = np.full(rows, config.row_buckets[-1], np.int32)  # beyond the last: nowhere
         budget, keys = np.zeros(rows, np.int32), np.zeros(rows, np.uint32)
         temperature, stops = np.zeros(rows, np.float32), np.full((rows, programs.STOPS), -1, np.int32)
-        for row, request in enumerate(new):
-            slots[row] = slot = heapq.heappop(self._free)
+        for row, (request, begun, tokens) in enumerate(new):
+            slots[row] = slot = self._free_slot(begun if tokens else None)
             self._held[slot] = request
-            budget[row], keys[row], temperature[row] = (
-                request.params.max_tokens,
-                request.key,
-                request.params.temperature,
-            )
-            ends = (eos, *request.params.stop_token_ids)
+            self._keep(slot, Prefix.of(request.prompt, weights))
+            budget[row], keys[row] = request.params.max_tokens, request.key
+            temperature[row] = request.params.temperature
+            ends = (self.tokenizer.eos_id, *request.params.stop_token_ids)
             stops[row, : len(ends)] = ends
         owners = np.array(owner + [0] * (rows - len(new)), np.int32)
         self._slots = programs.admit(self._slots, hidden, kv, owners, slots, budget, keys, temperature, stops)
-        self.prompts_prefilled += len(distinct)
+
+    def _keep(self, slot: int, prefix: Prefix) -> None:
+        if self.config.reuse <= 1:
+            self._prefixes[slot] = prefix
+
+    def _free_slot(self, begun: int | None) -> int:
+        """The slot that is gone on from, where it is free; else the first that holds nothing of use; else the first."""
+        self._free.sort()
+        idle = begun if begun in self._free else next((s for s in self._free if s not in self._prefixes), self._free[0])
+        self._free.remove(idle)
+        return idle
 
     def _encode(self, params, images: list[ImageInput]) -> None:
         """Encodes the images that are not kept, as many at a time as the largest bucket has rows."""
@@ -258,9 +295,10 @@ class Engine:
             self._features = programs.encode(params, self._features, inputs, cells, cfg=self.cfg)
             self.images_encoded += len(part)
 
-    def _advance(self, params, version: int) -> list[tuple[_Request, Completion]]:
+    def _advance(self, weights: tuple) -> list[tuple[_Request, Completion]]:
         if not self._held:
             return []
+        params, version = weights
         rows = self._bucket(max(self._held) + 1)
         self._shapes.add(("advance", rows))
         self._slots = programs.advance(
@@ -276,8 +314,11 @@ class Engine:
         out = []
         for slot in ended:
             request = self._held.pop(slot)
-            heapq.heappush(self._free, slot)
+            self._free.append(slot)
             ids = tokens[slot, : counts[slot]].tolist()
+            begun = self._prefixes.pop(slot, None)
+            if begun is not None and begun.weights is weights:  # all by the same weights; the last token is not held
+                self._keep(slot, Prefix.of(request.prompt, weights, ids[:-1]))
             stopped = ids[-1] in (self.tokenizer.eos_id, *request.params.stop_token_ids)
             versions = tuple(_spans(request.spans))
             reason = "stop" if stopped else "length"
@@ -285,6 +326,9 @@ class Engine:
             out.append((request, done))
             self.tokens_sampled += len(ids)
         return out
+
+    def _length(self, tokens: int) -> int:
+        return min(_round_up(tokens, self.config.length_multiple), self.config.capacity)
 
     def _bucket(self, count: int) -> int:
         return next(size for size in self.config.row_buckets if size >= count)
@@ -304,45 +348,41 @@ class Engine:
         ).inputs  # fmt: skip
 
 
-class _ImageCells:
-    """Which cells of `programs.Features` hold which image's visual tokens; the images used longest ago make room."""
-
-    def __init__(self, cells: int):
-        self._free = list(range(cells))
-        self._kept: OrderedDict[ImageInput, np.ndarray] = OrderedDict()
-
-    def cells(self, image: ImageInput) -> np.ndarray:
-        """The cells of an image that has been claimed."""
-        return self._kept[image]
-
-    def claim(self, images: Sequence[ImageInput]) -> list[ImageInput]:
-        """Gives every image its cells; returns those that have to be encoded. All of them together must fit."""
-        missing = []
-        for image in images:
-            if image in self._kept:
-                self._kept.move_to_end(image)
-        for image in images:
-            if image in self._kept:
-                continue
-            while len(self._free) < image.tokens:
-                _, cells = self._kept.popitem(last=False)
-                self._free += cells.tolist()
-            self._kept[image] = np.array(self._free[-image.tokens :], np.int32)
-            del self._free[-image.tokens :]
-            missing.append(image)
-        return missing
-
-
-def _shared(prompts: Sequence[Prompt]) -> tuple[list[int], list[Prompt]]:
-    """For every prompt, which of the distinct ones it is (equal ids and the same images), and those."""
+def _shared(new: Sequence[tuple[_Request, int, int]]) -> tuple[list[int], list[tuple[Prompt, int, int]]]:
+    """For every request, which of the distinct prompts (equal ids and the same images) is its own; and those, each with
+    the slot that it goes on from and the tokens that it has there."""
     numbers: dict[tuple, int] = {}
     distinct, owner = [], []
-    for prompt in prompts:
+    for request, slot, tokens in new:
+        prompt = request.prompt
         number = numbers.setdefault((tuple(prompt.ids), *map(id, prompt.images)), len(distinct))
         if number == len(distinct):
-            distinct.append(prompt)
+            distinct.append((prompt, slot, tokens))
         owner.append(number)
     return owner, distinct
+
+
+def _shown(prompt: Prompt, matched: int) -> list[ImageInput]:
+    """The images that have a placeholder after the first `matched` tokens."""
+    return [image for image, (_, end) in zip(prompt.images, prompt.image_spans, strict=True) if end > matched]
+
+
+def _tails(inputs: ModelInputs, matched: np.ndarray, length: int) -> ModelInputs:
+    """Rows without their first `matched` tokens, `length` tokens each."""
+    places = matched[:, None] + np.arange(length)
+    inside = places < inputs.tokens.shape[1]
+    places = np.minimum(places, inputs.tokens.shape[1] - 1)
+
+    def tail(leaf: np.ndarray) -> np.ndarray:
+        return np.take_along_axis(leaf, places, 1)
+
+    return inputs.replace(
+        tokens=tail(inputs.tokens),
+        positions=np.take_along_axis(inputs.positions, np.repeat(places[:, None], 3, 1), 2),
+        segments=np.where(inside, tail(inputs.segments), 0),
+        branches=tail(inputs.branches),
+        visual_index=tail(inputs.visual_index),
+    )
 
 
 def _spans(rounds: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -99,6 +99,24 @@ def prefill(
     return forward.prefill_from_features(params, cfg, inputs, visual, capacity)
 
 
+@functools.partial(jax.jit, static_argnames="cfg")
+def extend(
+    params: Any,
+    features: Features,
+    kv: KVCache,
+    source: Int[Array, " B"],
+    matched: Int[Array, " B"],
+    inputs: ModelInputs,
+    cells: Int[Array, "B M"],
+    *,
+    cfg: ModelConfig,
+) -> tuple[Float[Array, "B D"], KVCache]:
+    """Like `prefill`, for rows that begin like what slot `source` holds: `inputs` has the tokens after `matched`."""
+    visual = VisualFeatures(features.merged[cells], features.deepstack[:, cells]) if cells.shape[1] else None
+    begun = cache.take(kv, source).replace(lengths=matched)
+    return forward.extend(params, cfg, begun, inputs, visual)
+
+
 @functools.partial(jax.jit, donate_argnames="slots")
 def admit(
     slots: Slots,

@@ -288,3 +288,46 @@ def test_what_the_cache_cannot_hold_is_refused_before_any_compute(policy, prompt
         assert engine.compile_count == 0
 
     run_engine(policy, body)
+
+
+def grown(prompt, response, image, tokenizer):
+    """The next turn of a context that keeps everything: the prompt, its answer, another screenshot."""
+    ids = [*prompt.ids, *response, 7, 8]
+    span = (len(ids), len(ids) + image.tokens)
+    ids += [tokenizer.image_id] * image.tokens + [9, 10, 11]
+    return dataclasses.replace(prompt, ids=ids, images=[*prompt.images, image], image_spans=[*prompt.image_spans, span])
+
+
+def test_a_growing_context_goes_on_from_the_turn_before(policy, prompts):
+    """Three turns of a group of two that part after the first: the same answers as without any reuse, less prefill."""
+
+    async def play(engine):
+        async def one(number):
+            prompt, out = prompts[0], []
+            for turn in range(3):
+                (done,) = await engine.sample([prompt], SamplingParams(1.0, 6), [10 * number + turn])
+                out.append(done)
+                prompt = grown(prompt, done.token_ids, prompts[1 + (number + turn) % 2].images[0], policy[2])
+            return out
+
+        return [done for turns in await asyncio.gather(one(0), one(1)) for done in turns], engine.tokens_prefilled
+
+    with_reuse, few = run_engine(policy, play, capacity=256)
+    without, many = run_engine(policy, play, capacity=256, reuse=2.0)
+    for mine, other in zip(with_reuse, without, strict=True):
+        assert mine.token_ids == other.token_ids
+        np.testing.assert_allclose(mine.logprobs, other.logprobs, atol=1e-4)
+    assert few < 0.65 * many
+
+
+def test_new_weights_do_not_go_on_from_what_the_old_ones_left(policy, prompts):
+    async def body(engine):
+        (done,) = await engine.sample(prompts[:1], SamplingParams(1.0, 6), [0])
+        longer = grown(prompts[0], done.token_ids, prompts[1].images[0], policy[2])
+        await engine.update_weights(init_params(policy[0], jax.random.key(9)), 1)
+        before = engine.tokens_prefilled
+        await engine.sample([longer], SamplingParams(1.0, 6), [0])
+        return engine.tokens_prefilled - before, len(longer.ids)
+
+    prefilled, whole = run_engine(policy, body)
+    assert prefilled == whole
