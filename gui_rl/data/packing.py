@@ -133,7 +133,7 @@ def assign_rows(samples: Sequence[Sample], row_length: int, row_patches: int, ro
 def _one_per_row(samples: Sequence[Sample], row_length: int, row_patches: int, rows: int | None = None) -> RowPlan:
     """Sample i at the start of row i; checked like `assign_rows`."""
     for sample in samples:
-        assign_rows([sample], row_length, row_patches, 1)
+        assign_rows([sample], row_length, row_patches or sample.patches, 1)
     if rows is not None and len(samples) > rows:
         raise PackingError(f"sample {samples[rows].id}: {len(samples)} samples for {rows} rows of one sample each")
     start = np.zeros(len(samples), np.int64)
@@ -157,7 +157,7 @@ def pack(
       samples: what to pack; the order decides nothing but ties.
       image_token_id: id of the image placeholder.
       row_length: tokens in a row.
-      row_patches: patches in a row, a multiple of `merge ** 2`.
+      row_patches: patches in a row, a multiple of `merge ** 2`; 0 leaves the patches out (their features are known).
       rows: number of rows; `None` takes as many as are needed (a new shape, hence a new compilation, each time).
       merge: side of the square of patches that becomes one visual token.
       side: side of the learned position-embedding table of the vision encoder.
@@ -172,24 +172,25 @@ def pack(
     if not samples:
         raise PackingError("there are no samples to pack")
     masks = [sample.ids == image_token_id for sample in samples]
-    for sample, mask in zip(samples, masks, strict=True):
-        _check(sample, mask, image_token_id, merge)
+    for sample in samples:
+        check(sample, image_token_id, merge)
     plan = (_one_per_row if one_per_row else assign_rows)(samples, row_length, row_patches, rows)
     tokens = _token_arrays(samples, masks, plan, row_length, merge)
-    patches = _patch_arrays(samples, plan, row_patches, merge, side, patch_dim)
+    shown = samples if row_patches else [dataclasses.replace(sample, images=()) for sample in samples]
+    patches = _patch_arrays(shown, plan, row_patches, merge, side, patch_dim)
     streams = {name: tokens.pop(name) for name in ("targets", *STREAMS)}
     return Batch(inputs=ModelInputs(**tokens, **patches), **streams)
 
 
-def _check(sample: Sample, mask: np.ndarray, image_token_id: int, merge: int) -> None:
-    """Raises a PackingError for a sample that cannot be trained on."""
+def check(sample: Sample, image_token_id: int, merge: int = 2) -> None:
+    """Raises a PackingError for a sample that contradicts itself."""
     where = f"sample {sample.id}: "
     if not sample.ids.size or not sample.branches:
         raise PackingError(where + "a sample needs a non-empty trunk and at least one branch")
     for image in sample.images:
         if image.patches.shape[0] != np.prod(image.grid):
             raise PackingError(where + f"an image has {image.patches.shape[0]} patches but the grid {image.grid}")
-    expected, found = sample.patches // merge**2, int(np.count_nonzero(mask))
+    expected, found = sample.patches // merge**2, int(np.count_nonzero(sample.ids == image_token_id))
     if expected != found:
         raise PackingError(
             where + f"{found} image placeholders for {expected} visual tokens: expand each placeholder exactly once "

@@ -130,6 +130,39 @@ def prefill_from_features(
     return last, cache.from_rows(key, value, lengths, following.astype(jnp.int32), capacity)
 
 
+def extend(
+    params: Any,
+    cfg: ModelConfig,
+    kv: KVCache,
+    inputs: ModelInputs,
+    visual: VisualFeatures | None,
+    *,
+    constrain: Constrain = unconstrained,
+) -> tuple[Float[Array, "B D"], KVCache]:
+    """Appends right-padded rows to the rows of a cache; the hidden state at every row's last token. Donate `kv`.
+
+    `inputs` holds the new tokens alone, at their positions in the whole sequence; every row has at least one, and what
+    the cache holds with it must fit.
+    """
+    filled = inputs.segments > 0
+    places = kv.lengths[:, None] + jnp.arange(filled.shape[1])
+    rows, slots = jnp.arange(filled.shape[0])[:, None], jnp.where(filled, places, kv.capacity)
+    mask = jnp.arange(kv.capacity) <= places[..., None]
+
+    def attend(number: Any, state: Any, query: Array, key: Array, value: Array) -> tuple[Array, Any, None]:
+        keys, values = (
+            store.at[number, rows, slots].set(new.astype(store.dtype), mode="drop")
+            for store, new in zip(state, (key, value), strict=True)
+        )
+        return attention.attend(query, keys[number], values[number], mask), (keys, values), None
+
+    out, (key, value), _ = _decode(params, cfg, inputs, visual, attend, (kv.key, kv.value), constrain)
+    added = jnp.sum(filled, axis=1, dtype=jnp.int32)
+    following = jnp.max(jnp.where(filled[:, None], inputs.positions, -1), axis=(1, 2)) + 1
+    last = jnp.take_along_axis(out, jnp.maximum(added - 1, 0)[:, None, None], axis=1)[:, 0]
+    return last, KVCache(key=key, value=value, lengths=kv.lengths + added, positions=following.astype(jnp.int32))
+
+
 def decode(
     params: Any,
     cfg: ModelConfig,

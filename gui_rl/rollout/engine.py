@@ -1,13 +1,15 @@
-"""The sampler in this process: prompts that wait together are prefilled and decoded together, under one jit.
+"""The sampler in this process: continuous batching over a static key-value cache.
 
-1. `sample` puts its prompts into a queue and waits. A worker takes whatever is waiting, at most the largest bucket.
-2. Distinct prompts become right-padded rows, one a row; rows and lengths are rounded up to buckets so that the number
-   of compiled programs stays small (`compile_count`, R12). Members of a group that see the same screen share a row.
-3. One program prefills the rows; another gives every request a copy of its prompt's row and decodes until each has its
-   end token or its budget is used.
-Image placeholders and the other control tokens that a response cannot hold are never sampled (R9); the log-probability
-that is reported is the full softmax's, which is what the trainer computes.
-While one batch is on the device, episodes whose turn is over act in their environments and queue up for the next one.
+1. `sample` puts its prompts into a queue and waits. In every round a worker takes what waits, as far as slots are free.
+2. Screenshots that it has not seen under the present weights are encoded, each once, however many prompts show it.
+3. Distinct prompts are prefilled, each once: members of a group that see the same screen share it. A prompt that begins
+   like what a slot still holds (the turn before, in a context that grows) goes on from there.
+4. All slots decode a few tokens; those that ended are handed out and are free in the next round.
+Rows, lengths and patches are rounded up to buckets, so that the number of compiled programs is small and fixed once
+each bucket has been used (`compile_count`, R12). Image placeholders and the other control tokens that a response cannot
+hold are never sampled (R9). New weights are used from the next round on, also in the middle of a response: its
+completion says which tokens were sampled under which version. While one round is on the device, episodes whose turn is
+over act in their environments and queue up for the next one.
 """
 
 from __future__ import annotations
@@ -16,20 +18,22 @@ import asyncio
 import dataclasses
 import functools
 import time
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
 
-from gui_rl.data.packing import Branch, Sample, pack
-from gui_rl.model import cache, forward
+from gui_rl.data.packing import Branch, Sample, check, pack
+from gui_rl.errors import UserError
 from gui_rl.model.config import ModelConfig
 from gui_rl.model.inputs import ModelInputs
+from gui_rl.prompt.images import ImageInput
 from gui_rl.prompt.render import Prompt
 from gui_rl.prompt.tokenizer import Tokenizer
+from gui_rl.rollout import programs
+from gui_rl.rollout.kept import ImageCells, Prefix, longest_match
 from gui_rl.rollout.sampler import Completion, SamplingParams
 
 
@@ -38,39 +42,48 @@ class EngineConfig:
     """Static shapes of the engine.
 
     Attributes:
-      row_buckets: numbers of rows that programs are compiled for; the largest is the biggest batch.
-      length_multiple: prompt lengths are rounded up to a multiple of it.
-      patch_multiple: patches a row are rounded up to a multiple of it.
-      gather_s: how long the worker waits for more prompts once it has one, seconds.
+      row_buckets: numbers of rows that programs are compiled for; the largest is the number of slots.
+      capacity: tokens of a prompt and its response together.
+      image_cells: visual tokens that are kept; those of the images used longest ago make room.
+      length_multiple, patch_multiple: prompt lengths and patches an image are rounded up to multiples of these.
+      stride: tokens that a round decodes at most before it lets waiting prompts in.
+      reuse: share of a prompt that a slot must hold already for the prompt to go on from there. Above 1 nothing is
+        kept: better where every prompt begins with its own screenshot, since fewer rows then decode.
+      gather_s: how long an idle worker waits for more prompts once it has one, seconds.
     """
 
     row_buckets: tuple[int, ...] = (8, 16, 32)
+    capacity: int = 192
+    image_cells: int = 2048
     length_multiple: int = 32
     patch_multiple: int = 80
+    stride: int = 16
+    reuse: float = 0.5
     gather_s: float = 0.004
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False)
 class _Request:
     prompt: Prompt
     params: SamplingParams
     key: int
     future: asyncio.Future
+    spans: list[tuple[int, int]] = dataclasses.field(default_factory=list)  # (version, tokens so far)
 
 
 class Engine:
-    """Continuous batching of whole responses on the local devices.
+    """Continuous batching on the local devices.
 
     Attributes:
       compile_count: programs compiled so far.
-      tokens_sampled, busy_s: totals, for rates.
+      tokens_sampled, images_encoded, prompts_prefilled, tokens_prefilled, busy_s: totals, for rates.
     """
 
     def __init__(
         self, cfg: ModelConfig, params, tokenizer: Tokenizer, config: EngineConfig | None = None, version: int = 0
     ):
         self.cfg, self.tokenizer, self.config = cfg, tokenizer, config or EngineConfig()
-        self._params, self._version = params, version
+        self._weights = (params, version)
         banned = np.zeros(cfg.text.vocab_size, bool)
         banned[list(tokenizer.unsampled_ids)] = True
         banned[tokenizer.vocab_size :] = True  # rows of the embedding that stand for no token
@@ -80,7 +93,19 @@ class Engine:
         self._worker: asyncio.Task | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = ThreadPoolExecutor(1, "engine")
-        self.tokens_sampled, self.busy_s = 0, 0.0
+        self.tokens_sampled = self.images_encoded = self.prompts_prefilled = self.tokens_prefilled = 0
+        self.busy_s = 0.0
+        self._clear()
+
+    def _clear(self) -> None:
+        """All slots free, no image kept."""
+        rows = self.config.row_buckets[-1]
+        self._slots = programs.empty_slots(self.cfg, rows, self.config.capacity)
+        self._free, self._held = list(range(rows)), {}
+        self._prefixes: dict[int, Prefix] = {}
+        self._images = ImageCells(self.config.image_cells)
+        self._features = programs.empty_features(self.cfg, self.config.image_cells)
+        self._encoded_with = self._weights
 
     @property
     def compile_count(self) -> int:
@@ -88,10 +113,15 @@ class Engine:
         return len(self._shapes)
 
     async def sample(self, prompts: Sequence[Prompt], params: SamplingParams, keys: Sequence[int]) -> list[Completion]:
-        """Completes every prompt; the draws of prompt i depend on `keys[i]` alone."""
+        """Completes every prompt; the draws of prompt i depend on `keys[i]` alone.
+
+        Raises UserError for a prompt that the cache cannot hold, or too many end tokens.
+        """
+        self._check(prompts, params)
         loop = asyncio.get_running_loop()
         if self._loop is not loop:  # a new event loop: the old one's worker died with it
             self._loop, self._queue = loop, asyncio.Queue()
+            self._clear()
             self._worker = loop.create_task(self._work(self._queue))
         requests = [_Request(p, params, k, loop.create_future()) for p, k in zip(prompts, keys, strict=True)]
         for request in requests:
@@ -99,8 +129,8 @@ class Engine:
         return list(await asyncio.gather(*(request.future for request in requests)))
 
     async def update_weights(self, params, version: int) -> None:
-        """Uses `params` for every batch that starts from now on."""
-        self._params, self._version = params, version
+        """Uses `params` for every round that starts from now on."""
+        self._weights = (params, version)
 
     async def close(self) -> None:
         """Stops the worker; requests that still wait are cancelled."""
@@ -109,162 +139,264 @@ class Engine:
             await asyncio.gather(self._worker, return_exceptions=True)
         self._loop = self._worker = None
 
+    def _check(self, prompts: Sequence[Prompt], params: SamplingParams) -> None:
+        longest = max((len(prompt.ids) for prompt in prompts), default=0)
+        if longest + params.max_tokens > self.config.capacity:
+            raise UserError(
+                f"a prompt of {longest} tokens and a response of up to {params.max_tokens} do not fit into the "
+                f"sampler's {self.config.capacity}: raise EngineConfig.capacity, or shorten the context"
+            )
+        visual = max((sum(image.tokens for image in prompt.images) for prompt in prompts), default=0)
+        if visual > self.config.image_cells:
+            raise UserError(
+                f"a prompt shows {visual} visual tokens, the sampler keeps {self.config.image_cells}: "
+                "raise EngineConfig.image_cells"
+            )
+        if len(params.stop_token_ids) > programs.STOPS - 1:
+            raise UserError(
+                f"a request may have {programs.STOPS - 1} end tokens of its own, not {params.stop_token_ids}"
+            )
+
     async def _work(self, queue: asyncio.Queue[_Request]) -> None:
-        largest = self.config.row_buckets[-1]
-        held: list[_Request] = []
+        loop = asyncio.get_running_loop()
+        waiting: deque[_Request] = deque()
         while True:
-            waiting = held or [await queue.get()]
-            await asyncio.sleep(self.config.gather_s)
-            while len(waiting) < largest and not queue.empty():
+            if not waiting and not self._held:
+                waiting.append(await queue.get())
+                await asyncio.sleep(self.config.gather_s)
+            while not queue.empty():
                 waiting.append(queue.get_nowait())
-            batch = [request for request in waiting if request.params == waiting[0].params]
-            held = [request for request in waiting if request.params != waiting[0].params]
-            params, version = self._params, self._version
+            new = [waiting.popleft() for _ in range(min(len(waiting), len(self._free)))]
+            run = functools.partial(self._round, self._weights, new)
+            for request, outcome in await loop.run_in_executor(self._thread, run):
+                if request.future.done():
+                    continue
+                if isinstance(outcome, Completion):
+                    request.future.set_result(outcome)
+                else:
+                    request.future.set_exception(outcome)
+
+    def _round(self, weights: tuple, new: list[_Request]) -> list[tuple[_Request, Completion | Exception]]:
+        """Takes new requests in and decodes a few tokens; what has ended, with its completion or its error."""
+        started = time.perf_counter()
+        out: list[tuple[_Request, Completion | Exception]] = []
+        params, version = weights
+        if weights is not self._encoded_with:  # what other weights saw is of no use
+            self._images, self._encoded_with = ImageCells(self.config.image_cells), weights
+        good = []
+        for request in new:
             try:
-                run = functools.partial(self._run, params, version, batch)
-                completions = await asyncio.get_running_loop().run_in_executor(self._thread, run)
-            except Exception as error:  # the callers get it; the worker lives on
-                for request in batch:
-                    if not request.future.done():
-                        request.future.set_exception(error)
-                continue
-            for request, completion in zip(batch, completions, strict=True):
-                if not request.future.done():
-                    request.future.set_result(completion)
+                check(self._sample_of(request.prompt), self.tokenizer.image_id, self.cfg.vision.spatial_merge_size)
+                good.append(request)
+            except Exception as error:  # a prompt that contradicts itself is its own caller's affair
+                out.append((request, error))
+        try:
+            self._admit(weights, good)
+            out += self._advance(weights)
+        except Exception as error:  # the device's state is lost: all callers get it, the worker lives on
+            out += [(request, error) for request in {*good, *self._held.values()}]
+            self._clear()
+        self.busy_s += time.perf_counter() - started
+        return out
+
+    def _admit(self, weights: tuple, new: list[_Request]) -> None:
+        """In portions: those that go on from a slot before others take it, and no more than the cells have images."""
+        while new:
+            matches = [(request, *self._match(request.prompt, weights)) for request in new]
+            begun = [match for match in matches if match[2]]
+            images: dict[ImageInput, None] = {}
+            portion: list[tuple[_Request, int, int]] = []
+            for request, slot, matched in begun or matches:
+                more = [image for image in _shown(request.prompt, matched) if image not in images]
+                if portion and sum(image.tokens for image in [*images, *more]) > self.config.image_cells:
+                    break
+                images.update(dict.fromkeys(more))
+                portion.append((request, slot, matched))
+            self._encode(weights[0], list(images))
+            self._admit_portion(weights, portion)
+            taken = {id(request) for request, _, _ in portion}
+            new = [request for request in new if id(request) not in taken]
+
+    def _match(self, prompt: Prompt, weights: tuple) -> tuple[int, int]:
+        """(slot, tokens) that a prompt goes on from; (0, 0) to start anew."""
+        if self.config.reuse > 1:
+            return 0, 0
+        slot, tokens = longest_match(Prefix.of(prompt, weights), self._prefixes.items())
+        return (slot, tokens) if tokens >= self.config.reuse * len(prompt.ids) else (0, 0)
+
+    def _admit_portion(self, weights: tuple, new: list[tuple[_Request, int, int]]) -> None:
+        config, params = self.config, weights[0]
+        owner, distinct = _shared(new)
+        prompts, rows = self._bucket(len(distinct)), self._bucket(len(new))
+        visual = max(sum(image.tokens for image in prompt.images) for prompt, _, _ in distinct)
+        cells = np.zeros((prompts, _round_up(visual, config.patch_multiple // 4)), np.int32)
+        source, matched = np.zeros(prompts, np.int32), np.zeros(prompts, np.int32)
+        for row, (prompt, slot, tokens) in enumerate(distinct):
+            source[row], matched[row] = slot, tokens
+            shown, at = set(map(id, _shown(prompt, tokens))), 0
+            for image in prompt.images:
+                if id(image) in shown:
+                    cells[row, at : at + image.tokens] = self._images.cells(image)
+                at += image.tokens
+        length = self._length(max(len(prompt.ids) for prompt, _, _ in distinct))
+        inputs = self._pack([self._sample_of(prompt) for prompt, _, _ in distinct], prompts, length, 0)
+        if matched.any():
+            length = self._length(max(len(prompt.ids) - tokens for prompt, _, tokens in distinct))
+            inputs = _tails(inputs, matched, length)
+            self._shapes.add(("extend", prompts, length, cells.shape[1]))
+            hidden, kv = programs.extend(
+                params, self._features, self._slots.kv, source, matched, inputs, cells, cfg=self.cfg
+            )
+        else:
+            self._shapes.add(("prefill", prompts, length, cells.shape[1]))
+            hidden, kv = programs.prefill(params, self._features, inputs, cells, cfg=self.cfg, capacity=config.capacity)
+        self._shapes.add(("admit", prompts, rows))
+        self.prompts_prefilled += len(distinct)
+        self.tokens_prefilled += sum(len(prompt.ids) - tokens for prompt, _, tokens in distinct)
+        slots = np.full(rows, config.row_buckets[-1], np.int32)  # beyond the last: nowhere
+        budget, keys = np.zeros(rows, np.int32), np.zeros(rows, np.uint32)
+        temperature, stops = np.zeros(rows, np.float32), np.full((rows, programs.STOPS), -1, np.int32)
+        for row, (request, begun, tokens) in enumerate(new):
+            slots[row] = slot = self._free_slot(begun if tokens else None)
+            self._held[slot] = request
+            self._keep(slot, Prefix.of(request.prompt, weights))
+            budget[row], keys[row] = request.params.max_tokens, request.key
+            temperature[row] = request.params.temperature
+            ends = (self.tokenizer.eos_id, *request.params.stop_token_ids)
+            stops[row, : len(ends)] = ends
+        owners = np.array(owner + [0] * (rows - len(new)), np.int32)
+        self._slots = programs.admit(self._slots, hidden, kv, owners, slots, budget, keys, temperature, stops)
+
+    def _keep(self, slot: int, prefix: Prefix) -> None:
+        if self.config.reuse <= 1:
+            self._prefixes[slot] = prefix
+
+    def _free_slot(self, begun: int | None) -> int:
+        """The slot that is gone on from, where it is free; else the first that holds nothing of use; else the first."""
+        self._free.sort()
+        idle = begun if begun in self._free else next((s for s in self._free if s not in self._prefixes), self._free[0])
+        self._free.remove(idle)
+        return idle
+
+    def _encode(self, params, images: list[ImageInput]) -> None:
+        """Encodes the images that are not kept, as many at a time as the largest bucket has rows."""
+        missing = self._images.claim(images)
+        most = self.config.row_buckets[-1]
+        for part in (missing[at : at + most] for at in range(0, len(missing), most)):
+            rows = self._bucket(len(part))
+            patches = _round_up(max(len(image.patches) for image in part), self.config.patch_multiple)
+            image_id = self.tokenizer.image_id
+            samples = [Sample("image", [image_id] * i.tokens, (i,), (Branch([0]),)) for i in part]
+            cells = np.full((rows, patches // 4), self.config.image_cells, np.int32)
+            for row, image in enumerate(part):
+                cells[row, : image.tokens] = self._images.cells(image)
+            inputs = self._pack(samples, rows, patches // 4 + 1, patches)
+            self._shapes.add(("encode", rows, patches))
+            self._features = programs.encode(params, self._features, inputs, cells, cfg=self.cfg)
+            self.images_encoded += len(part)
+
+    def _advance(self, weights: tuple) -> list[tuple[_Request, Completion]]:
+        if not self._held:
+            return []
+        params, version = weights
+        rows = self._bucket(max(self._held) + 1)
+        self._shapes.add(("advance", rows))
+        self._slots = programs.advance(
+            params, self._slots, self._banned, cfg=self.cfg, rows=rows, stride=self.config.stride
+        )
+        counts, active = np.asarray(self._slots.counts), np.asarray(self._slots.active)
+        ended = [slot for slot in self._held if not active[slot]]
+        for slot, request in self._held.items():
+            request.spans.append((version, int(counts[slot])))
+        if not ended:
+            return []
+        tokens, logps = np.asarray(self._slots.tokens), np.asarray(self._slots.logps)
+        out = []
+        for slot in ended:
+            request = self._held.pop(slot)
+            self._free.append(slot)
+            ids = tokens[slot, : counts[slot]].tolist()
+            begun = self._prefixes.pop(slot, None)
+            if begun is not None and begun.weights is weights:  # all by the same weights; the last token is not held
+                self._keep(slot, Prefix.of(request.prompt, weights, ids[:-1]))
+            stopped = ids[-1] in (self.tokenizer.eos_id, *request.params.stop_token_ids)
+            versions = tuple(_spans(request.spans))
+            reason = "stop" if stopped else "length"
+            done = Completion(ids, logps[slot, : counts[slot]].tolist(), reason, versions[0][0], versions)
+            out.append((request, done))
+            self.tokens_sampled += len(ids)
+        return out
+
+    def _length(self, tokens: int) -> int:
+        return min(_round_up(tokens, self.config.length_multiple), self.config.capacity)
 
     def _bucket(self, count: int) -> int:
         return next(size for size in self.config.row_buckets if size >= count)
 
-    def _run(self, params, version: int, batch: list[_Request]) -> list[Completion]:
-        started = time.perf_counter()
-        sampling = batch[0].params
-        owner, distinct = _shared([request.prompt for request in batch])
-        prompts, rows = self._bucket(len(distinct)), self._bucket(len(batch))
-        length = _round_up(max(len(prompt.ids) for prompt in distinct), self.config.length_multiple)
-        most = max(sum(len(image.patches) for image in prompt.images) for prompt in distinct)
-        patches = _round_up(max(most, 1), self.config.patch_multiple)
-        inputs = prompt_inputs(distinct, self.cfg, self.tokenizer.image_id, prompts, length, patches)
-        padding = [0] * (rows - len(batch))
-        keys = np.array([request.key for request in batch] + padding, np.uint32)
-        capacity = length + sampling.max_tokens
-        self._shapes |= {("prefill", prompts, length, patches, capacity), ("respond", prompts, rows, capacity)}
-        hidden, kv = prefill(params, self.cfg, inputs, capacity)
-        tokens, logps, counts = respond(
-            params,
-            hidden,
-            kv,
-            np.array(owner + padding, np.int32),
-            keys,
-            self._banned,
-            np.float32(sampling.temperature),
-            np.arange(rows) < len(batch),
-            cfg=self.cfg,
-            eos_id=self.tokenizer.eos_id,
-            max_tokens=sampling.max_tokens,
-        )
-        tokens, logps, counts = np.asarray(tokens), np.asarray(logps), np.asarray(counts)
-        completions = []
-        for row in range(len(batch)):
-            ids = tokens[row, : counts[row]].tolist()
-            reason = "stop" if ids and ids[-1] == self.tokenizer.eos_id else "length"
-            completions.append(Completion(ids, logps[row, : counts[row]].tolist(), reason, version))
-        self.tokens_sampled += int(counts[: len(batch)].sum())
-        self.busy_s += time.perf_counter() - started
-        return completions
+    def _sample_of(self, prompt: Prompt) -> Sample:
+        return Sample("prompt", prompt.ids[:-1], tuple(prompt.images), (Branch(prompt.ids[-1:]),))
+
+    def _pack(self, samples: list[Sample], rows: int, length: int, patches: int) -> ModelInputs:
+        """Right-padded rows, one sample a row (host, numpy); rows past the samples repeat the first.
+
+        Patches are left out where there are none to be: the images are encoded already.
+        """
+        vision = self.cfg.vision
+        return pack(
+            samples + [samples[0]] * (rows - len(samples)), self.tokenizer.image_id, length, patches, rows=rows,
+            merge=vision.spatial_merge_size, side=vision.position_side, one_per_row=True,
+        ).inputs  # fmt: skip
 
 
-def _shared(prompts: Sequence[Prompt]) -> tuple[list[int], list[Prompt]]:
-    """The distinct prompts (equal ids and the same images), and for every prompt which of them it is."""
+def _shared(new: Sequence[tuple[_Request, int, int]]) -> tuple[list[int], list[tuple[Prompt, int, int]]]:
+    """For every request, which of the distinct prompts (equal ids and the same images) is its own; and those, each with
+    the slot that it goes on from and the tokens that it has there."""
     numbers: dict[tuple, int] = {}
     distinct, owner = [], []
-    for prompt in prompts:
+    for request, slot, tokens in new:
+        prompt = request.prompt
         number = numbers.setdefault((tuple(prompt.ids), *map(id, prompt.images)), len(distinct))
         if number == len(distinct):
-            distinct.append(prompt)
+            distinct.append((prompt, slot, tokens))
         owner.append(number)
     return owner, distinct
 
 
-def prompt_inputs(
-    prompts: Sequence[Prompt], cfg: ModelConfig, image_token_id: int, rows: int, length: int, patches: int
-) -> ModelInputs:
-    """Right-padded rows `[rows, length]`, one prompt a row (host, numpy); rows past the prompts repeat the first."""
-    padded = list(prompts) + [prompts[0]] * (rows - len(prompts))
-    samples = [
-        Sample(f"prompt {n}", prompt.ids[:-1], tuple(prompt.images), (Branch(prompt.ids[-1:]),))
-        for n, prompt in enumerate(padded)
-    ]
-    vision = cfg.vision
-    return pack(
-        samples,
-        image_token_id,
-        length,
-        patches,
-        rows=rows,
-        merge=vision.spatial_merge_size,
-        side=round(vision.num_position_embeddings**0.5),
-        one_per_row=True,
-    ).inputs
+def _shown(prompt: Prompt, matched: int) -> list[ImageInput]:
+    """The images that have a placeholder after the first `matched` tokens."""
+    return [image for image, (_, end) in zip(prompt.images, prompt.image_spans, strict=True) if end > matched]
+
+
+def _tails(inputs: ModelInputs, matched: np.ndarray, length: int) -> ModelInputs:
+    """Rows without their first `matched` tokens, `length` tokens each."""
+    places = matched[:, None] + np.arange(length)
+    inside = places < inputs.tokens.shape[1]
+    places = np.minimum(places, inputs.tokens.shape[1] - 1)
+
+    def tail(leaf: np.ndarray) -> np.ndarray:
+        return np.take_along_axis(leaf, places, 1)
+
+    return inputs.replace(
+        tokens=tail(inputs.tokens),
+        positions=np.take_along_axis(inputs.positions, np.repeat(places[:, None], 3, 1), 2),
+        segments=np.where(inside, tail(inputs.segments), 0),
+        branches=tail(inputs.branches),
+        visual_index=tail(inputs.visual_index),
+    )
+
+
+def _spans(rounds: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """(version, tokens sampled under it), in order, from (version, tokens so far) after every round."""
+    spans: list[tuple[int, int]] = []
+    before = 0
+    for version, total in rounds:
+        if spans and spans[-1][0] == version:
+            spans[-1] = (version, spans[-1][1] + total - before)
+        elif total > before:
+            spans.append((version, total - before))
+        before = total
+    return spans
 
 
 def _round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
-
-
-prefill = jax.jit(forward.prefill, static_argnames=("cfg", "capacity"))
-
-
-@functools.partial(jax.jit, static_argnames=("cfg", "eos_id", "max_tokens"))
-def respond(
-    params,
-    hidden: Float[Array, "P D"],
-    kv: cache.KVCache,
-    owner: Int[Array, " B"],
-    keys: Int[Array, " B"],
-    banned: Bool[Array, " V"],
-    temperature: Float[Array, ""],
-    wanted: Bool[Array, " B"],
-    *,
-    cfg: ModelConfig,
-    eos_id: int,
-    max_tokens: int,
-) -> tuple[Int[Array, "B N"], Float[Array, "B N"], Int[Array, " B"]]:
-    """Samples a response for every wanted row: (tokens, log-probabilities in nats, lengths), N = `max_tokens`.
-
-    Row b answers the prefilled prompt `owner[b]`.
-    """
-    hidden, kv = hidden[owner], cache.take(kv, owner)
-    rows = owner.shape[0]
-    row_keys = jax.vmap(jax.random.key)(keys)
-    greedy = temperature <= 0
-    scale = jnp.where(greedy, 1.0, temperature)
-
-    def draw(hidden, index):
-        scores = forward.logits(params, cfg, hidden).astype(jnp.float32) / scale
-        allowed = jnp.where(banned, -jnp.inf, scores)
-        noise = jax.vmap(lambda key: jax.random.gumbel(jax.random.fold_in(key, index), banned.shape))(row_keys)
-        token = jnp.argmax(allowed + jnp.where(greedy, 0.0, noise), -1).astype(jnp.int32)
-        logp = jnp.take_along_axis(scores, token[:, None], -1)[:, 0] - jax.nn.logsumexp(scores, -1)
-        return token, logp
-
-    def step(carry):
-        index, hidden, kv, active, tokens, logps, counts = carry
-        token, logp = draw(hidden, index)
-        tokens = tokens.at[:, index].set(jnp.where(active, token, 0))
-        logps = logps.at[:, index].set(jnp.where(active, logp, 0.0))
-        counts = counts + active
-        active = active & (token != eos_id)
-        hidden, kv = forward.decode(params, cfg, kv, token, active)
-        return index + 1, hidden, kv, active, tokens, logps, counts
-
-    carry = (
-        jnp.int32(0),
-        hidden,
-        kv,
-        wanted,
-        jnp.zeros((rows, max_tokens), jnp.int32),
-        jnp.zeros((rows, max_tokens), jnp.float32),
-        jnp.zeros(rows, jnp.int32),
-    )
-    carry = jax.lax.while_loop(lambda c: (c[0] < max_tokens) & c[3].any(), step, carry)
-    return carry[4], carry[5], carry[6]

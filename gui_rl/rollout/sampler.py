@@ -21,10 +21,12 @@ class SamplingParams:
       temperature: divides the logits; 0 takes the most likely token. There is no top-p and no top-k: renormalising
         would bias the ratio between trainer and sampler (R14).
       max_tokens: longest completion, the end token included.
+      stop_token_ids: end tokens besides the tokenizer's own.
     """
 
     temperature: float = 1.0
     max_tokens: int = 48
+    stop_token_ids: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,13 +37,15 @@ class Completion:
       token_ids: as sampled, the end token included when it came.
       logprobs: nats of each token under the policy at the sampling temperature (1 where the temperature is 0).
       finish_reason: "stop" when the end token came, "length" when the budget ended first.
-      policy_version: the weights that sampled it.
+      policy_version: the weights that sampled its first token.
+      spans: (policy version, tokens sampled under it), in order; several where weights changed on the way.
     """
 
     token_ids: list[int]
     logprobs: list[float]
     finish_reason: Literal["stop", "length"]
     policy_version: int
+    spans: tuple[tuple[int, int], ...] = ()
 
 
 class Sampler(Protocol):

@@ -56,6 +56,33 @@ def test_decoding_equals_the_whole_sequence(both, scan):
         np.testing.assert_array_equal(kv.lengths, start + done)
 
 
+@pytest.mark.parametrize("scan", [True, False])
+def test_extending_a_cache_equals_the_whole_sequence(both, scan):
+    """Rows of which the cache holds different parts: text before an image, half an image, an image and some text."""
+    model, cfg, params = both
+    cfg = dataclasses.replace(cfg, scan_layers=scan)
+    prompts = [reference.sample(*prompt) for prompt in PROMPTS]
+    inputs = reference.pack([[item] for item in prompts])
+    lengths, held = np.array([len(item.ids) for item in prompts]), np.array([3, 5, 9])
+    begun = inputs.replace(segments=np.where(np.arange(40) < held[:, None], inputs.segments, 0))
+    _, kv = reference.our_prefill(params, cfg, begun, 44)
+    np.testing.assert_array_equal(kv.lengths, held)
+
+    def tail(leaf, row):
+        rest = leaf[row][..., held[row] : lengths[row]]
+        return np.pad(rest, [(0, 0)] * (rest.ndim - 1) + [(0, 30 - rest.shape[-1])])
+
+    names = ("tokens", "positions", "segments", "branches", "visual_index")
+    rest = inputs.replace(**{n: np.stack([tail(getattr(inputs, n), row) for row in range(3)]) for n in names})
+    visual = forward.encode_images(params, cfg, inputs)
+    last, kv = jax.jit(forward.extend, static_argnums=1)(params, cfg, kv, rest, visual)
+    np.testing.assert_array_equal(kv.lengths, lengths)
+    for row, item in enumerate(prompts):
+        expected = reference.reference_logits(model, item)[-1]
+        np.testing.assert_allclose(reference.our_head(params, cfg, last)[row], expected, atol=1e-4, rtol=0)
+        np.testing.assert_array_equal(kv.positions[row], inputs.positions[row][:, : lengths[row]].max() + 1)
+
+
 def test_a_full_row_stays_as_it_is(both):
     _, cfg, params = both
     _, _, kv = prefilled(cfg, params, capacity=44)

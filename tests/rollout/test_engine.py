@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gui_rl.data.packing import Branch, Sample, pack
+from gui_rl.errors import UserError
 from gui_rl.model import forward
 from gui_rl.model.config import preset
 from gui_rl.model.params import init_params
@@ -151,7 +152,7 @@ def test_new_weights_come_with_their_version_and_programs_are_counted(policy, pr
     before, after, count = asyncio.run(run())
     assert (before.policy_version, after.policy_version) == (0, 7)
     assert before.logprobs != after.logprobs
-    assert count == 2  # prefill and respond
+    assert count == 4  # encode, prefill, admit, advance
 
 
 def test_an_error_in_a_batch_reaches_its_callers_and_the_engine_goes_on(policy, prompts):
@@ -167,3 +168,166 @@ def test_an_error_in_a_batch_reaches_its_callers_and_the_engine_goes_on(policy, 
         return done
 
     assert asyncio.run(run()).token_ids
+
+
+def run_engine(policy, body, **config):
+    """`await body(engine)` with an engine that is closed afterwards."""
+
+    async def run():
+        engine = Engine(*policy, EngineConfig(**{"row_buckets": (4,), **config}))
+        try:
+            return await body(engine)
+        finally:
+            await engine.close()
+
+    return asyncio.run(run())
+
+
+def test_a_group_shares_its_prefill_and_a_screenshot_is_encoded_once(policy, prompts):
+    longer = dataclasses.replace(prompts[0], ids=[*prompts[0].ids, 9])  # the next turn, on the same screen
+
+    async def body(engine):
+        await engine.sample([prompts[0]] * 4, SamplingParams(1.0, MOST), range(4))
+        first = engine.prompts_prefilled, engine.images_encoded
+        await engine.sample([longer, prompts[1]], SamplingParams(1.0, MOST), range(2))
+        second = engine.prompts_prefilled, engine.images_encoded
+        await engine.update_weights(policy[1], 0)  # the same version, but weights that it has not encoded with
+        await engine.sample([longer], SamplingParams(1.0, MOST), [0])
+        return first, second, engine.images_encoded
+
+    first, second, last = run_engine(policy, body)
+    assert first == (1, 1) and second == (3, 2) and last == 3
+
+
+def test_images_make_room_for_new_ones(policy, prompts):
+    """Cells for one screenshot only: every prompt evicts the one before it, and the answers stay the same."""
+    params = SamplingParams(0.0, MOST)
+    expected = [done.token_ids for done in complete(policy, prompts, params, [0, 1, 2])]
+
+    async def body(engine):
+        return [done.token_ids for done in await engine.sample(prompts, params, [0, 1, 2])]
+
+    assert run_engine(policy, body, image_cells=prompts[0].images[0].tokens) == expected
+
+
+def test_prompts_join_while_others_are_decoded(policy, prompts):
+    """With two slots, five requests of different lengths: each answer is the one that it has alone."""
+    lengths = [3, 30, 7, 1, 12]
+    asked = [prompts[n % 3] for n in range(5)]
+    alone = [
+        complete(policy, asked[n : n + 1], SamplingParams(1.0, most), [n], (2,))[0] for n, most in enumerate(lengths)
+    ]
+
+    async def body(engine):
+        order = []
+
+        async def one(number):
+            (done,) = await engine.sample([asked[number]], SamplingParams(1.0, lengths[number]), [number])
+            order.append(number)
+            return done
+
+        return await asyncio.gather(*map(one, range(5))), order
+
+    done, order = run_engine(policy, body, row_buckets=(2,), stride=2)
+    for mine, other in zip(done, alone, strict=True):
+        assert mine.token_ids == other.token_ids
+        np.testing.assert_allclose(mine.logprobs, other.logprobs, atol=1e-5)
+    assert order.index(0) < order.index(1) and order.index(2) < order.index(1)  # nobody waits for the longest
+
+
+def test_requests_of_one_round_have_their_own_temperature_and_end(policy, prompts):
+    (greedy,) = complete(policy, prompts[:1], SamplingParams(0.0, MOST), [0])
+    stop = greedy.token_ids[2]
+
+    async def body(engine):
+        asked = [SamplingParams(0.0, MOST), SamplingParams(1.3, MOST), SamplingParams(0.0, MOST, (stop,))]
+        return await asyncio.gather(*(engine.sample(prompts[:1], params, [3]) for params in asked))
+
+    (first,), (second,), (third,) = run_engine(policy, body)
+    assert first.token_ids == greedy.token_ids != second.token_ids
+    assert third.finish_reason == "stop"
+    assert third.token_ids == greedy.token_ids[: greedy.token_ids.index(stop) + 1]
+
+
+def test_weights_that_change_in_the_middle_of_a_response_are_told(policy, prompts):
+    async def body(engine):
+        asked = asyncio.create_task(engine.sample(prompts[:1], SamplingParams(1.0, 60), [4]))
+        while not engine._slots.counts.any():
+            await asyncio.sleep(0.001)
+        await engine.update_weights(init_params(policy[0], jax.random.key(9)), 5)
+        return (await asked)[0]
+
+    quiet = {**policy[1], "text": {**policy[1]["text"], "norm": policy[1]["text"]["norm"] * 0.1}}  # ends late
+    done = run_engine((policy[0], quiet, policy[2]), body, stride=1)
+    assert [version for version, _ in done.spans] == [0, 5] and done.policy_version == 0
+    assert sum(count for _, count in done.spans) == len(done.token_ids)
+
+
+def test_nothing_is_compiled_once_every_bucket_was_used(policy, prompts):
+    async def body(engine):
+        for count in (1, 2, 3, 4):
+            for owner in ([0] * count, list(range(count))):
+                await engine.sample([prompts[o % 3] for o in owner], SamplingParams(1.0, 4), range(count))
+        warm = engine.compile_count
+        rng = np.random.default_rng(0)
+        for number in range(6):
+            chosen = [prompts[n] for n in rng.integers(0, 3, rng.integers(1, 9))]
+            await engine.sample(chosen, SamplingParams(1.0, 6), range(number, number + len(chosen)))
+        return warm, engine.compile_count
+
+    warm, after = run_engine(policy, body, length_multiple=128)
+    assert warm == after
+
+
+def test_what_the_cache_cannot_hold_is_refused_before_any_compute(policy, prompts):
+    async def body(engine):
+        with pytest.raises(UserError, match=r"prompt of \d+ tokens and a response of up to 300.*capacity"):
+            await engine.sample(prompts[:1], SamplingParams(1.0, 300), [0])
+        with pytest.raises(UserError, match="end tokens"):
+            await engine.sample(prompts[:1], SamplingParams(1.0, 3, (1, 2, 3, 4)), [0])
+        assert engine.compile_count == 0
+
+    run_engine(policy, body)
+
+
+def grown(prompt, response, image, tokenizer):
+    """The next turn of a context that keeps everything: the prompt, its answer, another screenshot."""
+    ids = [*prompt.ids, *response, 7, 8]
+    span = (len(ids), len(ids) + image.tokens)
+    ids += [tokenizer.image_id] * image.tokens + [9, 10, 11]
+    return dataclasses.replace(prompt, ids=ids, images=[*prompt.images, image], image_spans=[*prompt.image_spans, span])
+
+
+def test_a_growing_context_goes_on_from_the_turn_before(policy, prompts):
+    """Three turns of a group of two that part after the first: the same answers as without any reuse, less prefill."""
+
+    async def play(engine):
+        async def one(number):
+            prompt, out = prompts[0], []
+            for turn in range(3):
+                (done,) = await engine.sample([prompt], SamplingParams(1.0, 6), [10 * number + turn])
+                out.append(done)
+                prompt = grown(prompt, done.token_ids, prompts[1 + (number + turn) % 2].images[0], policy[2])
+            return out
+
+        return [done for turns in await asyncio.gather(one(0), one(1)) for done in turns], engine.tokens_prefilled
+
+    with_reuse, few = run_engine(policy, play, capacity=256)
+    without, many = run_engine(policy, play, capacity=256, reuse=2.0)
+    for mine, other in zip(with_reuse, without, strict=True):
+        assert mine.token_ids == other.token_ids
+        np.testing.assert_allclose(mine.logprobs, other.logprobs, atol=1e-4)
+    assert few < 0.65 * many
+
+
+def test_new_weights_do_not_go_on_from_what_the_old_ones_left(policy, prompts):
+    async def body(engine):
+        (done,) = await engine.sample(prompts[:1], SamplingParams(1.0, 6), [0])
+        longer = grown(prompts[0], done.token_ids, prompts[1].images[0], policy[2])
+        await engine.update_weights(init_params(policy[0], jax.random.key(9)), 1)
+        before = engine.tokens_prefilled
+        await engine.sample([longer], SamplingParams(1.0, 6), [0])
+        return engine.tokens_prefilled - before, len(longer.ids)
+
+    prefilled, whole = run_engine(policy, body)
+    assert prefilled == whole
