@@ -11,7 +11,7 @@ from gui_rl.model import hf
 from gui_rl.prompt.context import TINY_CONTEXT
 from gui_rl.prompt.tokenizer import Tokenizer
 from gui_rl.rollout.agents import PolicyAgent, Prompts
-from gui_rl.rollout.engine import Engine
+from gui_rl.rollout.engine import TINY_ENGINE, Engine
 from gui_rl.rollout.env_client import EnvClient
 from gui_rl.rollout.sampler import SamplingParams
 
@@ -27,7 +27,7 @@ def evaluate_checkpoint(
     tokenizer = Tokenizer.load("gui-tiny")
 
     async def run(url: str, token: str) -> dict[str, Score]:
-        engine = Engine(cfg, params, tokenizer)
+        engine = Engine(cfg, params, tokenizer, TINY_ENGINE)
         agent = PolicyAgent(engine, Prompts(tokenizer, TINY_CONTEXT), SamplingParams(temperature))
         async with EnvClient(url, token) as client:
             specs = evaluation_specs(await tasks_of(client, suite, longest), episodes, "eval")

@@ -62,6 +62,10 @@ class EngineConfig:
     gather_s: float = 0.004
 
 
+TINY_ENGINE = EngineConfig(reuse=2.0)
+"""For prompts in `TINY_CONTEXT`: each begins with its own screenshot."""
+
+
 @dataclasses.dataclass(eq=False)
 class _Request:
     prompt: Prompt
