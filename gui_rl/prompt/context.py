@@ -24,7 +24,8 @@ class ContextConfig:
     response_rules: the system prompt ends with the response format.
     observation: `plain` gives a later observation as its screenshot, with a tool's result before it where there is one
       (GUI-Owl-1.5); `tool_response` wraps every later observation as the result of a call (ToolCUA).
-    max_prompt_tokens: longest prompt in ids, images included; whole turns collapse, oldest first, until it fits.
+    max_prompt_tokens: longest prompt in ids, images included; whole turns collapse, oldest first, until it fits; then
+      the oldest conclusions are left out.
     """
 
     history_turns: int = 4
@@ -41,7 +42,7 @@ class ContextConfig:
             raise ValueError(f"observation must be plain or tool_response, got {self.observation!r}")
 
 
-TINY_CONTEXT = ContextConfig(history_turns=0, screenshot_first=True)
+TINY_CONTEXT = ContextConfig(history_turns=0, screenshot_first=True, max_prompt_tokens=208)
 """gui-tiny's: one screenshot a prompt, shared as prefix by everything asked about it."""
 
 

@@ -64,21 +64,24 @@ def render(
     date: put before the instruction on mobile (GUI-Owl-1.5); other families do not show it.
     sample_id: what errors call this turn.
     Raises ValueError for an unknown family, image placeholders inside a response, or a prompt that is over
-    `max_prompt_tokens` even with every earlier turn collapsed (placeholders are never cut, R9).
+    `max_prompt_tokens` even with every earlier turn left out (placeholders are never cut, R9).
     """
     dated = literals.DATE.format(date=date) + instruction if date and device == "mobile" else instruction
-    turns = min(context.history_turns, len(history))
+    turns, first = min(context.history_turns, len(history)), 0
     while True:
         narrowed = replace(context, history_turns=turns)
-        prompt = _render_window(tokenizer, narrowed, device, tools, dated, history, screenshot, sample_id)
+        prompt = _render_window(tokenizer, narrowed, device, tools, dated, history, screenshot, sample_id, first)
         if context.max_prompt_tokens is None or len(prompt.ids) <= context.max_prompt_tokens:
             return prompt
-        if turns == 0:
+        if turns:
+            turns -= 1
+        elif first < len(history):
+            first += 1
+        else:
             raise ValueError(
-                f"{sample_id or 'prompt'}: {len(prompt.ids)} ids with all earlier turns collapsed, over the limit of "
+                f"{sample_id or 'prompt'}: {len(prompt.ids)} ids with all earlier turns left out, over the limit of "
                 f"{context.max_prompt_tokens}: raise max_prompt_tokens or lower the images' max_pixels"
             )
-        turns -= 1
 
 
 def render_question(
@@ -221,10 +224,13 @@ def _render_window(
     history: Sequence[HistoryTurn],
     screenshot: ImageInput,
     sample_id: str,
+    first: int,
 ) -> Prompt:
+    """first: the first turn whose conclusion is told."""
     collapsed, whole = window(history, context.history_turns)
     screenshots = [*(turn.screenshot for turn in whole), screenshot]
     steps = [literals.STEP.format(step=k, conclusion=turn.conclusion) for k, turn in enumerate(collapsed, 1)]
+    steps = steps[first:]
     previous = literals.PREVIOUS + ("\n".join(steps) or literals.NO_PREVIOUS)
 
     out = _Ids(tokenizer)

@@ -62,8 +62,8 @@ class EngineConfig:
     gather_s: float = 0.004
 
 
-TINY_ENGINE = EngineConfig(reuse=2.0)
-"""For prompts in `TINY_CONTEXT`: each begins with its own screenshot."""
+TINY_ENGINE = EngineConfig(capacity=256, reuse=2.0)
+"""For prompts in `TINY_CONTEXT`: each begins with its own screenshot, none is longer than 208 tokens."""
 
 
 @dataclasses.dataclass(eq=False)

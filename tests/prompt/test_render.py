@@ -265,6 +265,9 @@ def test_whole_turns_collapse_until_the_prompt_fits(tiny):
         expected = render(tiny, ContextConfig(history_turns=kept), "mobile", (), "Go.", history, SCREEN)
         context = ContextConfig(max_prompt_tokens=len(expected.ids))
         assert render(tiny, context, "mobile", (), "Go.", history, SCREEN).ids == expected.ids
+    fewest = len(render(tiny, ContextConfig(history_turns=0), "mobile", (), "Go.", history[:1], SCREEN).ids)
+    told = tiny.decode(render(tiny, ContextConfig(max_prompt_tokens=fewest), "mobile", (), "Go.", history, SCREEN).ids)
+    assert "Step 4" in told and "Step 3" not in told  # the oldest conclusions are left out, the count goes on
     with pytest.raises(ValueError, match="s1: .* over the limit of 30"):
         render(tiny, ContextConfig(max_prompt_tokens=30), "mobile", (), "Go.", history, SCREEN, sample_id="s1")
 
