@@ -256,7 +256,8 @@ class _Quickstart:
             return self._restore(optimizer, directory).params
         began = time.monotonic()
         state = self._state(optimizer, params, directory, "rl_train")
-        step = make_train_step(self.cfg, LossConfig(), optimizer, self.mesh)
+        step = make_train_step(self.cfg, LossConfig(kl_scale=config.kl), optimizer, self.mesh)
+        reference = online.make_reference(self.cfg, self.mesh, params)
         agent = PolicyAgent(self.engine, self.prompts, SamplingParams(1.0))
         totals = dict(self.stages.done.get("groups", {"kept": 0, "swapped": 0, "empty": 0}))
         with self.progress.stage("MRPO", total=config.steps, done=int(state.step)) as stage:
@@ -275,7 +276,7 @@ class _Quickstart:
 
             state = await online.train(
                 state, step, agent, self.client, self.tasks, SEEDS["train"][: len(SEEDS["train"]) // 2], self.cfg,
-                config, self.mesh, directory, report,
+                config, self.mesh, directory, report, reference,
             )  # fmt: skip
         self.stages.done["groups"] = totals
         self._put("rl_trained", {"steps": config.steps}, began)

@@ -5,7 +5,9 @@ The loop, once a step:
 2. The present policy plays a pool of k*n episodes of each task (`play_pools`).
 3. The buffer makes a group of n out of each pool: kept, swapped or empty (`select_group`).
 4. Rewards minus the group's mean become advantages; every turn of every member is a sample, with the ids and the
-   log-probabilities it was sampled with (token-ID transport).
+   log-probabilities it was sampled with (token-ID transport). Where the divergence from a reference policy counts, the
+   reference scores the samples, and those of empty groups too: a task that is always failed has no advantage that could
+   bring it back.
 5. One optimisation step; the sampler gets the new weights under the next version.
 Every draw is a function of the seed and the step, so that a resumed run plays the same tasks.
 """
@@ -20,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from gui_rl.data.batch import Batch
 from gui_rl.data.packing import Sample
 from gui_rl.data.samples import BatchShape, micro_batches, turn_sample
 from gui_rl.data.schema import Episode
@@ -28,7 +31,7 @@ from gui_rl.learn.advantages import Aggregation, aggregation_weights, group_adva
 from gui_rl.learn.buffer import BufferState, SwapWeights, select_group
 from gui_rl.learn.schedule import PhaseMode, device_phases, unstable_tasks
 from gui_rl.learn.state import TrainState
-from gui_rl.learn.step import TrainStep, place
+from gui_rl.learn.step import TrainStep, make_scorer, place
 from gui_rl.model.config import ModelConfig
 from gui_rl.rollout.agents import PolicyAgent
 from gui_rl.rollout.env_client import EnvClient
@@ -54,6 +57,7 @@ class MRPOConfig:
       muon_rate, adam_rate: of the matrices and of the rest, constant after `warmup` steps.
       swap_weights: "none" (the paper) or "horvitz_thompson", which undoes the swap's bias.
       aggregation: what the policy-gradient mean is taken over.
+      kl: coefficient of the reverse KL divergence from the reference policy, the mean over all tokens; 0 needs none.
       parse_penalty: taken off the reward of a trajectory that held any response without a valid call, once.
       parallel: episodes at a time.
       deadline_s: wall-clock limit of a step's rollout, seconds.
@@ -75,6 +79,7 @@ class MRPOConfig:
     warmup: int = 2
     swap_weights: SwapWeights = "none"
     aggregation: Aggregation = "token"
+    kl: float = 0.0
     parse_penalty: float = 0.3
     parallel: int = 32
     deadline_s: float = 120.0
@@ -105,6 +110,7 @@ async def train(
     mesh,
     directory: Path,
     report: Callable[[StepReport], Awaitable[None]],
+    reference: Callable[[Batch], Batch] = lambda batch: batch,
 ) -> TrainState:
     """Trains from the state's step to `config.steps`.
 
@@ -120,6 +126,7 @@ async def train(
       mesh: devices.
       directory: of the checkpoints.
       report: awaited after every step, when the sampler has the step's weights.
+      reference: fills in `teacher_logp` of a placed batch (`make_reference`), where `config.kl` is not 0.
     """
     phases = device_phases(config.steps, config.phases, tuple(tasks), config.stage_steps)
     start, buffer, recent = int(state.step) // config.epochs, BufferState(), {}
@@ -143,6 +150,8 @@ async def train(
         samples, buffer, counts = fill(pools, buffer, config, number)
         metrics: dict[str, float] = {}
         batch = place(micro_batches(samples, cfg, config.shape), mesh) if samples else None
+        if samples and config.kl:
+            batch = reference(batch)
         for _ in range(config.epochs):
             if batch is None:  # every pool was constant: the step passes without an update
                 state = state.replace(step=state.step + 1)
@@ -158,6 +167,12 @@ async def train(
         if number + 1 == config.steps or (number + 1) % config.checkpoint_every == 0:
             checkpoint.save(directory, state, {"buffer": buffer.to_dict(), "recent": recent})
     return state
+
+
+def make_reference(cfg: ModelConfig, mesh, params) -> Callable[[Batch], Batch]:
+    """What scores a batch under fixed parameters, for `train`."""
+    score = make_scorer(cfg, mesh)
+    return lambda batch: batch.replace(teacher_logp=score(params, batch))
 
 
 def draw_tasks(
@@ -208,6 +223,8 @@ def fill(
             group = select_group(seed, pool.outcomes, config.group, config.swap_weights)
             status = group.status
             chosen = [pool.episodes[i] for i in group.indices]
+            if not chosen and config.kl:
+                members += [(episode, 0.0, 0.0) for episode in pool.episodes[: config.group]]
             if chosen:
                 rewards = [reward(episode, config) for episode in chosen]
                 outcomes = [float(episode.success) for episode in chosen]
@@ -220,12 +237,18 @@ def fill(
     if turns:
         lengths = [len(members[owner][0].turns[index].response_ids) for owner, index in turns]
         weights = aggregation_weights(lengths, [owner for owner, _ in turns], config.aggregation)
+        kl_weight = 1.0 if config.kl else 0.0
         for (owner, index), weight in zip(turns, weights, strict=True):
             episode, advantage, importance = members[owner]
             logp = np.asarray(episode.turns[index].behaviour_logp, np.float32)
             samples.append(
                 turn_sample(
-                    episode, index, pg_weight=float(weight * importance), advantage=advantage, behaviour_logp=logp
+                    episode,
+                    index,
+                    pg_weight=float(weight * importance),
+                    advantage=advantage,
+                    behaviour_logp=logp,
+                    kl_weight=kl_weight,
                 )
             )
     return samples, buffer, counts_of(pools) | {f"groups_{name}": float(value) for name, value in counts.items()}

@@ -1,5 +1,6 @@
 """MRPO's step before the gradient: groups, advantages, weights and ids, against hand-made pools."""
 
+import dataclasses
 import io
 
 import numpy as np
@@ -113,6 +114,18 @@ def test_turn_and_trajectory_means_weigh_as_they_say():
             name = sample.id.split()[0]
             total[name] = total.get(name, 0.0) + float(sample.branches[0].pg_weight.sum())
         assert total == pytest.approx(owner_total)
+
+
+def test_the_divergence_counts_on_empty_groups_too():
+    pools, config = [pool([False] * 8), pool([True, False] * 4)], MRPOConfig(group=4)
+    plain, _, _ = fill(pools, BufferState(), config, 0)
+    held, buffer, counts = fill(pools, BufferState(), dataclasses.replace(config, kl=0.1), 0)
+    assert counts["groups_empty"] == 1 and buffer.counts["empty"] == 1
+    assert len(plain) == 8 and len(held) == 16  # two turns of four members of each group
+    assert all((sample.branches[0].kl_weight == 0).all() for sample in plain)
+    assert all((sample.branches[0].kl_weight == 1).all() for sample in held)
+    pushed = [sample for sample in held if sample.branches[0].pg_weight.any()]
+    assert len(pushed) == 8 and all((sample.branches[0].advantage != 0).all() for sample in pushed)
 
 
 def test_tasks_are_drawn_by_seed_and_step_and_none_twice_before_all_were():
