@@ -155,7 +155,7 @@ def test_a_write_that_fails_is_raised_and_leaves_the_earlier_one(tmp_path):
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
             assert checkpoint.steps(tmp_path) == [1] and equal(checkpoint.restore(tmp_path, state).state, state)
             checkpoints.save(at(state, 3), {})
-        assert checkpoint.steps(tmp_path) == [3]
+        assert checkpoint.steps(tmp_path)[-1] == 3
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, before)
