@@ -93,7 +93,7 @@ class Vllm:
             "messages": messages_of(self.tokenizer, prompt),
             "max_completion_tokens": params.max_tokens,
             "top_p": 1.0,
-            "top_k": -1,
+            "top_k": 0,
             "min_p": 0.0,
             "repetition_penalty": 1.0,
             "presence_penalty": 0.0,

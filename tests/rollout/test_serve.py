@@ -392,7 +392,7 @@ def test_vllm_is_asked_for_the_policy_s_own_distribution(policy, prompts):
         remotely(url, prompts[1:2], SamplingParams(1.0, 9), [4], dialect=Vllm(policy.tokenizer))
     body = app.bodies[1]
     expected = {"model": "served", "seed": 4, "temperature": 1.0, "max_completion_tokens": 9, "n": 1, "top_p": 1.0}
-    expected |= {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "logprobs": True, "return_token_ids": True}
+    expected |= {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "logprobs": True, "return_token_ids": True}
     assert expected.items() <= body.items()
     assert {int(token) for token in body["logit_bias"]} == policy.tokenizer.unsampled_ids
     roles = [message["role"] for message in body["messages"]]
