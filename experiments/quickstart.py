@@ -48,7 +48,7 @@ from gui_rl.report.metrics import RunLog
 from gui_rl.report.progress import Progress
 from gui_rl.report.report import write_report
 from gui_rl.rollout.agents import Agent, PolicyAgent, Prompts, RandomAgent, ScriptAgent
-from gui_rl.rollout.engine import TINY_ENGINE, Engine
+from gui_rl.rollout.engine import Engine, engine_config
 from gui_rl.rollout.env_client import EnvClient
 from gui_rl.rollout.episode import Spec, play_all
 from gui_rl.rollout.sampler import SamplingParams
@@ -139,7 +139,7 @@ class _Quickstart:
         self.prompts = Prompts(self.tokenizer, TINY_CONTEXT)
         self.cfg, self.base = hf.load(config.base)
         self.mesh = make_mesh()
-        self.engine = Engine(self.cfg, self.base, self.tokenizer, TINY_ENGINE)
+        self.engine = Engine(self.cfg, self.base, self.tokenizer, engine_config(TINY_CONTEXT))
 
     async def run(self, url: str, token: str) -> None:
         """All stages that are not yet done."""

@@ -4,6 +4,7 @@
     gui-rl run NAME [--resume] [--option …]  an experiment by name (experiments/NAME.py)
     gui-rl env serve|check|tasks             environment servers
     gui-rl eval CHECKPOINT                   success of a policy in live environments
+    gui-rl policy serve CHECKPOINT           a policy behind OpenAI's chat completions
     gui-rl report RUN                        (re)write RUN/report.html
 
 Whatever the user can put right ends as one line and exit code 2.
@@ -48,6 +49,7 @@ def _dispatch(arguments: list[str]) -> None:
         "run": _run,
         "env": _env,
         "eval": _eval,
+        "policy": _policy,
         "report": _report,
     }
     if not arguments or arguments[0] in ("-h", "--help"):
@@ -161,6 +163,17 @@ def _eval(arguments: list[str]) -> None:
     ).items():
         interval = f"[{score.low:.3f}, {score.high:.3f}]"
         print(f"{family:8} success {score.success:.3f} {interval} of {score.episodes} episodes, {score.faults} faults")
+
+
+def _policy(arguments: list[str]) -> None:
+    name, *rest = arguments or [""]
+    if name != "serve":
+        raise UserError(f"`gui-rl policy` needs serve, not {name!r}")
+    try:
+        from gui_rl.rollout.serve import ServeConfig, serve
+    except ModuleNotFoundError as error:
+        raise UserError(f"serving needs {error.name}: install gui-rl[env]") from None
+    serve(parse(ServeConfig, rest, "policy serve"))
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,11 @@ def test_a_run_that_is_none_cannot_be_reported(tmp_path):
     refused("report", tmp_path / "nowhere", cwd=tmp_path, says=["nowhere"])
 
 
+def test_what_is_no_policy_is_not_served(tmp_path):
+    refused("policy", "serve", tmp_path / "nowhere", cwd=tmp_path, says=["nowhere"])
+    refused("policy", "train", cwd=tmp_path, says=["serve", "train"])
+
+
 def test_an_unreadable_image_is_named(tmp_path):
     from gui_rl.data.schema import Episode, Turn
     from gui_rl.report.episodes import write_trajectory

@@ -111,6 +111,7 @@ async def train(
     directory: Path,
     report: Callable[[StepReport], Awaitable[None]],
     reference: Callable[[Batch], Batch] = lambda batch: batch,
+    policy: Callable[[Any], Any] = lambda trained: trained,
 ) -> TrainState:
     """Trains from the state's step to `config.steps`.
 
@@ -127,45 +128,47 @@ async def train(
       directory: of the checkpoints.
       report: awaited after every step, when the sampler has the step's weights.
       reference: fills in `teacher_logp` of a placed batch (`make_reference`), where `config.kl` is not 0.
+      policy: the sampler's weights from the state's: adapters are merged into the frozen policy here (`lora.merge`).
     """
     phases = device_phases(config.steps, config.phases, tuple(tasks), config.stage_steps)
     start, buffer, recent = int(state.step) // config.epochs, BufferState(), {}
     if start:
         progress = checkpoint.restore(directory, state).progress
         buffer, recent = BufferState.from_dict(progress["buffer"]), progress["recent"]
-    await agent.sampler.update_weights(state.params, start)
-    for number in range(start, config.steps):
-        began = time.monotonic()
-        families = phases[number]
-        unstable = unstable_tasks(recent)
-        drawn = draw_tasks(tasks, families, seeds, config.tasks, [config.seed, number], unstable, config.explore)
-        transport = Transport()
-        pools = await play_pools(
-            client, agent, drawn, config.group * config.oversample, run=f"rl{number}", parallel=config.parallel,
-            deadline_s=config.deadline_s, transport=transport,
-        )  # fmt: skip
-        played = time.monotonic()
-        for (_, task, _), pool in zip(drawn, pools, strict=True):
-            recent[task] = [*recent.get(task, ()), *pool.outcomes][-REMEMBERED * config.group :]
-        samples, buffer, counts = fill(pools, buffer, config, number)
-        metrics: dict[str, float] = {}
-        batch = place(micro_batches(samples, cfg, config.shape), mesh) if samples else None
-        if samples and config.kl:
-            batch = reference(batch)
-        for _ in range(config.epochs):
-            if batch is None:  # every pool was constant: the step passes without an update
-                state = state.replace(step=state.step + 1)
-                continue
-            state, measured = step(state, batch)
-            metrics = metrics or {name: float(value) for name, value in measured.items()}
-        # The trainer's buffers are donated at its next step; by then this rollout's weights have been replaced.
-        await agent.sampler.update_weights(state.params, number + 1)
-        metrics |= counts | {"tito_mismatch_rate": transport.rate}
-        metrics |= {"seconds_rollout": played - began, "seconds_train": time.monotonic() - played}
-        episodes = [episode for pool in pools for episode in pool.episodes]
-        await report(StepReport(number + 1, families, metrics, episodes))
-        if number + 1 == config.steps or (number + 1) % config.checkpoint_every == 0:
-            checkpoint.save(directory, state, {"buffer": buffer.to_dict(), "recent": recent})
+    await agent.sampler.update_weights(policy(state.params), start)
+    with checkpoint.Checkpoints(directory) as checkpoints:
+        for number in range(start, config.steps):
+            began = time.monotonic()
+            families = phases[number]
+            unstable = unstable_tasks(recent)
+            drawn = draw_tasks(tasks, families, seeds, config.tasks, [config.seed, number], unstable, config.explore)
+            transport = Transport()
+            pools = await play_pools(
+                client, agent, drawn, config.group * config.oversample, run=f"rl{number}", parallel=config.parallel,
+                deadline_s=config.deadline_s, transport=transport,
+            )  # fmt: skip
+            played = time.monotonic()
+            for (_, task, _), pool in zip(drawn, pools, strict=True):
+                recent[task] = [*recent.get(task, ()), *pool.outcomes][-REMEMBERED * config.group :]
+            samples, buffer, counts = fill(pools, buffer, config, number)
+            metrics: dict[str, float] = {}
+            batch = place(micro_batches(samples, cfg, config.shape), mesh) if samples else None
+            if samples and config.kl:
+                batch = reference(batch)
+            for _ in range(config.epochs):
+                if batch is None:  # every pool was constant: the step passes without an update
+                    state = state.replace(step=state.step + 1)
+                    continue
+                state, measured = step(state, batch)
+                metrics = metrics or {name: float(value) for name, value in measured.items()}
+            # The trainer's buffers are donated at its next step; by then this rollout's weights have been replaced.
+            await agent.sampler.update_weights(policy(state.params), number + 1)
+            metrics |= counts | {"tito_mismatch_rate": transport.rate}
+            metrics |= {"seconds_rollout": played - began, "seconds_train": time.monotonic() - played}
+            episodes = [episode for pool in pools for episode in pool.episodes]
+            await report(StepReport(number + 1, families, metrics, episodes))
+            if number + 1 == config.steps or (number + 1) % config.checkpoint_every == 0:
+                checkpoints.save(state, {"buffer": buffer.to_dict(), "recent": recent})
     return state
 
 

@@ -1,17 +1,22 @@
 """Optimizers and learning-rate schedules, from optax.
 
 In: learning rates, the model's parameter specs. Out: `optax.GradientTransformation`s that clip the gradient by its
-global norm and then apply AdamW, or Muon to the matrices and Adam to everything else.
+global norm and then apply AdamW, or Muon to the matrices and Adam to everything else. For bfloat16 parameters, whose
+last place is too coarse for small updates, wrap either of them: `master_weights(adamw(...))` keeps a float32 copy of
+the parameters, `stochastic_rounding(adamw(...))` rounds up or down by chance, which is right on average and needs no
+copy. The state of both is sharded like the parameters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import optax
 import optax.contrib
+from jaxtyping import Array, BFloat16, Float32, Int
 
 from gui_rl.model.config import ModelConfig
 from gui_rl.model.params import ParamSpec, is_spec, param_specs
@@ -106,3 +111,78 @@ def matrix_dimensions(cfg: ModelConfig, adam_axes: Sequence[str] = ADAM_AXES) ->
         return optax.contrib.MuonDimensionNumbers(len(spec.shape) - 2, len(spec.shape) - 1)
 
     return jax.tree.map(dimensions, param_specs(cfg), is_leaf=is_spec)
+
+
+class MasterState(NamedTuple):
+    """The float32 parameters, and the state of the optimizer that moves them."""
+
+    master: Any
+    inner: Any
+
+
+def master_weights(inner: optax.GradientTransformation) -> optax.GradientTransformation:
+    """Runs `inner` on a float32 copy of the parameters; the parameters are that copy, rounded.
+
+    The gradient is still taken at the rounded parameters. Costs 4 bytes a parameter, and float32 moments.
+    """
+
+    def init(params: Any) -> MasterState:
+        master = optax.tree.cast(params, jnp.float32)
+        return MasterState(master, inner.init(master))
+
+    def update(grads: Any, state: MasterState, params: Any) -> tuple[Any, MasterState]:
+        updates, moments = inner.update(optax.tree.cast(grads, jnp.float32), state.inner, state.master)
+        master = optax.apply_updates(state.master, updates)
+        rounded = jax.tree.map(lambda new, old: new.astype(old.dtype), master, params)
+        return _difference(rounded, params), MasterState(master, moments)
+
+    return optax.GradientTransformation(init, update)
+
+
+class RoundingState(NamedTuple):
+    """Number of updates made, and the state of the optimizer that makes them."""
+
+    count: Int[Array, ""]
+    inner: Any
+
+
+def stochastic_rounding(inner: optax.GradientTransformation, seed: int = 0) -> optax.GradientTransformation:
+    """Runs `inner` in float32 and rounds bfloat16 parameters by chance (`round_by_chance`); others are left exact.
+
+    The draws are a function of the seed, the number of the update and the parameter: a resumed run makes the same ones,
+    on any mesh.
+    """
+
+    def init(params: Any) -> RoundingState:
+        return RoundingState(jnp.zeros((), jnp.int32), inner.init(optax.tree.cast(params, jnp.float32)))
+
+    def update(grads: Any, state: RoundingState, params: Any) -> tuple[Any, RoundingState]:
+        wide = optax.tree.cast(params, jnp.float32)
+        updates, moments = inner.update(optax.tree.cast(grads, jnp.float32), state.inner, wide)
+        key = jax.random.fold_in(jax.random.key(seed), state.count)
+        leaves, structure = jax.tree.flatten(params)
+        moved = jax.tree.leaves(optax.apply_updates(wide, updates))
+        rounded = [
+            round_by_chance(new, jax.random.fold_in(key, number)) if old.dtype == jnp.bfloat16 else new
+            for number, (new, old) in enumerate(zip(moved, leaves, strict=True))
+        ]
+        return _difference(structure.unflatten(rounded), params), RoundingState(state.count + 1, moments)
+
+    return optax.GradientTransformation(init, update)
+
+
+def round_by_chance(x: Float32[Array, "*n"], key: Array) -> BFloat16[Array, "*n"]:
+    """To one of the two neighbouring bfloat16 values, to the nearer one with the greater probability: E[result] = x.
+
+    A random number below one unit in the last place is added to the magnitude, which is then cut off. Infinities and
+    NaN stay.
+    """
+    bits = jax.lax.bitcast_convert_type(x, jnp.uint32)
+    noise = jax.random.bits(key, x.shape, jnp.uint16).astype(jnp.uint32)
+    cut = jax.lax.bitcast_convert_type((bits + noise) & jnp.uint32(0xFFFF0000), jnp.float32)
+    return jnp.where(jnp.isfinite(x), cut, x).astype(jnp.bfloat16)
+
+
+def _difference(new: Any, old: Any) -> Any:
+    """What `optax.apply_updates` has to add to `old` for `new` to come out: float32, so that it does to the bit."""
+    return jax.tree.map(lambda a, b: a.astype(jnp.float32) - b.astype(jnp.float32), new, old)

@@ -72,9 +72,10 @@ def train(
     start = int(state.step)
     if start:
         feed.set_state(checkpoint.restore(directory, state).progress["feed"])
-    for number in range(start + 1, config.steps + 1):
-        state, metrics = step(state, place(micro_batches(next(feed), cfg, config.shape), mesh))
-        report(number, metrics, state)
-        if number == config.steps or number % config.checkpoint_every == 0:
-            checkpoint.save(directory, state, {"feed": feed.get_state()})
+    with checkpoint.Checkpoints(directory) as checkpoints:
+        for number in range(start + 1, config.steps + 1):
+            state, metrics = step(state, place(micro_batches(next(feed), cfg, config.shape), mesh))
+            report(number, metrics, state)
+            if number == config.steps or number % config.checkpoint_every == 0:
+                checkpoints.save(state, {"feed": feed.get_state()})
     return state

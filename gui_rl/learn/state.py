@@ -1,7 +1,8 @@
 """The training state, and where its arrays live on a mesh of devices.
 
 In: a model config, an optimizer, a mesh and sharding rules. Out: `TrainState` and the shardings of all its leaves. The
-optimizer's moments are sharded like the parameters they belong to.
+optimizer's moments are sharded like the parameters they belong to. What is trained is the policy, or whatever `specs`
+declare: the adapters of `gui_rl.model.lora` beside a frozen policy.
 """
 
 from __future__ import annotations
@@ -17,9 +18,24 @@ from jaxtyping import Array, Int
 
 from gui_rl.errors import UserError
 from gui_rl.model.config import ModelConfig
-from gui_rl.model.params import ShardingRules, abstract_params, init_params, param_specs, shardings
+from gui_rl.model.params import ShardingRules, abstract_params, init_params, map_specs, param_specs, shardings
 
 MESH_AXES = ("replica", "fsdp", "expert", "tensor")
+
+RULES = {
+    "fsdp": ShardingRules(
+        batch=MESH_AXES, vocab=None, heads=None, kv_heads=None, mlp=None, vision_heads=None, vision_mlp=None,
+        merge_mlp=None,
+    ),
+    "fsdp+tensor": ShardingRules(batch=("replica", "fsdp")),
+    "expert": ShardingRules(batch=("replica", "fsdp", "expert")),
+}  # fmt: skip
+"""Sharding rules by name.
+
+- "fsdp": parameters are split over `fsdp` alone, rows over all devices.
+- "fsdp+tensor": each layer is split over `tensor` too; devices of one `tensor` line share their rows.
+- "expert": as before, and `expert` splits the rows of everything but the experts, which it splits themselves.
+"""
 
 
 @flax.struct.dataclass
@@ -28,7 +44,7 @@ class TrainState:
 
     Attributes:
       step: number of optimisation steps taken.
-      params: the policy's parameters.
+      params: what is trained: the policy's parameters, or adapters.
       opt_state: the optimizer's state.
       key: the run's random key; it does not change, what is drawn at a step folds the step in.
     """
@@ -62,9 +78,15 @@ def make_mesh(replica: int = 1, fsdp: int = -1, expert: int = 1, tensor: int = 1
     return jax.make_mesh(tuple(sizes), MESH_AXES, axis_types=explicit, devices=devices)
 
 
-def abstract_state(cfg: ModelConfig, optimizer: optax.GradientTransformation) -> TrainState:
-    """Shapes and dtypes of the whole state, without any values."""
-    params = abstract_params(cfg)
+def abstract_state(cfg: ModelConfig, optimizer: optax.GradientTransformation, specs: Any = None) -> TrainState:
+    """Shapes and dtypes of the whole state, without any values.
+
+    specs: of what is trained, in float32, where that is not the policy itself (`lora.specs`).
+    """
+    if specs is None:
+        params = abstract_params(cfg)
+    else:
+        params = map_specs(lambda _, spec: jax.ShapeDtypeStruct(spec.shape, jnp.float32), specs)
     return TrainState(
         step=jax.ShapeDtypeStruct((), jnp.int32),
         params=params,
@@ -74,12 +96,15 @@ def abstract_state(cfg: ModelConfig, optimizer: optax.GradientTransformation) ->
 
 
 def state_shardings(
-    cfg: ModelConfig, optimizer: optax.GradientTransformation, mesh: Mesh, rules: ShardingRules
+    cfg: ModelConfig, optimizer: optax.GradientTransformation, mesh: Mesh, rules: ShardingRules, specs: Any = None
 ) -> TrainState:
-    """A sharding for every leaf of the state; what does not belong to a parameter is replicated."""
+    """A sharding for every leaf of the state; what does not belong to a parameter is replicated.
+
+    specs: as in `abstract_state`.
+    """
     everywhere = NamedSharding(mesh, PartitionSpec())
-    state = abstract_state(cfg, optimizer)
-    params = shardings(param_specs(cfg), mesh, rules)
+    state = abstract_state(cfg, optimizer, specs)
+    params = shardings(param_specs(cfg) if specs is None else specs, mesh, rules)
     leaves = jax.tree_util.tree_leaves_with_path
     known = {
         path: (value.shape, sharding)
@@ -105,6 +130,7 @@ def init_state(
     mesh: Mesh | None = None,
     rules: ShardingRules | None = None,
     params: Any = None,
+    specs: Any = None,
 ) -> TrainState:
     """A state at step 0, made in place on the mesh (no device ever holds it whole).
 
@@ -115,10 +141,15 @@ def init_state(
       mesh: devices; all of them on the `fsdp` axis where not given.
       rules: sharding rules; the default rules where not given.
       params: parameters to start from; they are copied, since a train step takes the state's buffers for its own.
+      specs: as in `abstract_state`; the adapters that `lora.init` makes are then given as `params`.
+    Raises:
+      ValueError: for `specs` without `params`.
     """
+    if specs is not None and params is None:
+        raise ValueError("what is trained beside the policy starts from given values: pass params, e.g. of lora.init")
     key = jax.random.key(key) if isinstance(key, int) else key
     mesh = make_mesh() if mesh is None else mesh
-    where = state_shardings(cfg, optimizer, mesh, ShardingRules() if rules is None else rules)
+    where = state_shardings(cfg, optimizer, mesh, ShardingRules() if rules is None else rules, specs)
     if params is None:
         params = jax.jit(lambda key: init_params(cfg, key), out_shardings=where.params)(key)
     else:

@@ -5,8 +5,9 @@ In: a `TrainState` and a `Batch` with a leading micro-batch axis `[A, B, ...]`. 
 2. For each micro-batch: hidden states, log-probabilities, its share of the composed loss, and the share's gradient.
 3. Shares and gradients are added up (`lax.scan`); nothing is averaged, since the shares are already divided by the
    global denominators. So A micro-batches, or N devices, give what one large batch on one device gives.
-4. One update of the parameters.
-SFT, reinforcement learning, distillation and their mixtures differ only in how the batch is filled.
+4. One update of what is trained.
+SFT, reinforcement learning, distillation and their mixtures differ only in how the batch is filled. What is trained is
+the policy itself, or something that gives the policy through a `view`: adapters merged into frozen parameters.
 """
 
 from __future__ import annotations
@@ -40,8 +41,15 @@ def make_train_step(
     optimizer: optax.GradientTransformation,
     mesh: Mesh,
     rules: ShardingRules | None = None,
+    *,
+    specs: Any = None,
+    view: Callable[[Any, Any], Any] = lambda frozen, trained: trained,
+    frozen: Any = None,
 ) -> TrainStep:
     """Compiles the train step for a mesh.
+
+    Adapters are trained by `specs=lora.specs(...)`, `view=functools.partial(lora.merge, scale=...)` and the policy's
+    parameters as `frozen`, with a state made from the same specs.
 
     Args:
       cfg: the policy's configuration.
@@ -49,6 +57,9 @@ def make_train_step(
       optimizer: what turns the gradient into an update.
       mesh: devices, with the axes `(replica, fsdp, expert, tensor)`.
       rules: which logical axis is split over which mesh axis.
+      specs: of what is trained, where that is not the policy itself.
+      view: `(frozen, trained) -> the policy's parameters`, pure; by default the trained ones.
+      frozen: parameters that no step changes, placed as they are to be used.
     Returns:
       A function of `(state, batch)`. It takes over the buffers of `state`. Its metrics are float32 scalars: `loss`;
       `ce`, `pg`, `kl` (each stream's weighted mean, unscaled) and their denominators `weight_ce`, `weight_pg`,
@@ -57,7 +68,7 @@ def make_train_step(
       - logp) and the agreement shares; `grad_norm`, before any clipping by the optimizer, and `update_norm`.
     """
     rules = ShardingRules() if rules is None else rules
-    where = state_shardings(cfg, optimizer, mesh, rules)
+    where = state_shardings(cfg, optimizer, mesh, rules, specs)
     rows = batch_sharding(mesh, rules)
     everywhere = NamedSharding(mesh, PartitionSpec())
     constrain = activation_constraint(mesh, rules)
@@ -71,16 +82,25 @@ def make_train_step(
         sums |= _token_metrics(logp, entropy, micro, loss_config)
         return loss, _Measured(sums, *_ratio_range(logp, micro, loss_config))
 
-    def step(state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
+    def step(state: TrainState, batch: Batch, frozen: Any = None) -> tuple[TrainState, Metrics]:
         weights = global_weights(batch)
-        loss, grads, measured = accumulate(lambda params, micro: share(params, micro, weights), state.params, batch)
+        loss, grads, measured = accumulate(
+            lambda trained, micro: share(view(frozen, trained), micro, weights), state.params, batch
+        )
         updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
         metrics = _finish(measured) | {f"weight_{name}": value for name, value in weights._asdict().items()}
         metrics |= {"loss": loss, "grad_norm": optax.tree.norm(grads), "update_norm": optax.tree.norm(updates)}
         params = optax.apply_updates(state.params, updates)
+        # The gradient is float32 whatever the parameters are; an optimizer's state keeps the dtypes it began with.
+        opt_state = jax.tree.map(
+            lambda new, old: new if new.dtype == old.dtype else new.astype(old.dtype), opt_state, state.opt_state
+        )
         return state.replace(step=state.step + 1, params=params, opt_state=opt_state), metrics
 
-    return jax.jit(step, in_shardings=(where, rows), out_shardings=(where, everywhere), donate_argnums=0)
+    if frozen is None:
+        return jax.jit(step, in_shardings=(where, rows), out_shardings=(where, everywhere), donate_argnums=0)
+    beside = jax.jit(step, in_shardings=(where, rows, None), out_shardings=(where, everywhere), donate_argnums=0)
+    return lambda state, batch: beside(state, batch, frozen)
 
 
 def make_scorer(
@@ -111,7 +131,7 @@ def accumulate(share: Callable, params: Any, batch: Batch) -> tuple[Float[Array,
       params: what to differentiate by.
       batch: `[A, B, ...]`.
     Returns:
-      The loss, the gradient, and what was measured, stacked along the micro-batch axis.
+      The loss, the gradient in float32, and what was measured, stacked along the micro-batch axis.
     """
 
     def add(grads: Any, micro: Batch):
@@ -124,7 +144,7 @@ def accumulate(share: Callable, params: Any, batch: Batch) -> tuple[Float[Array,
         losses, measured = jax.tree.map(lambda leaf: leaf[None], out)
     else:
         grads, (losses, measured) = jax.lax.scan(add, zeros, batch)
-    return jnp.sum(losses), jax.tree.map(lambda g, p: g.astype(p.dtype), grads, params), measured
+    return jnp.sum(losses), grads, measured
 
 
 def batch_sharding(mesh: Mesh, rules: ShardingRules) -> NamedSharding:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import math
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,6 +93,20 @@ def prepare(
     resized = image if (width, height) == image.size else image.resize((width, height), Image.Resampling.BICUBIC)
     pixels = np.asarray(resized, dtype=np.float32) / np.float32(127.5) - np.float32(1.0)
     return ImageInput(_patchify(pixels), (1, height // PATCH, width // PATCH), image.size)
+
+
+_shared: weakref.WeakValueDictionary[bytes, ImageInput] = weakref.WeakValueDictionary()
+
+
+def shared(content: bytes, name: str = "") -> ImageInput:
+    """`prepare` of a file's content; equal contents that are in use at the same time are one object.
+
+    So a sampler sees that two prompts show the same screen.
+    """
+    image = _shared.get(content)
+    if image is None:
+        image = _shared[content] = prepare(content, name=name)
+    return image
 
 
 def _read(source: bytes | str | Path | Image.Image | np.ndarray, where: str) -> Image.Image:

@@ -29,12 +29,16 @@ from gui_rl.data.packing import Branch, Sample, check, pack
 from gui_rl.errors import UserError
 from gui_rl.model.config import ModelConfig
 from gui_rl.model.inputs import ModelInputs
+from gui_rl.prompt.context import ContextConfig
 from gui_rl.prompt.images import ImageInput
 from gui_rl.prompt.render import Prompt
 from gui_rl.prompt.tokenizer import Tokenizer
 from gui_rl.rollout import programs
 from gui_rl.rollout.kept import ImageCells, Prefix, longest_match
 from gui_rl.rollout.sampler import Completion, SamplingParams
+
+DEFAULT_PROMPT_TOKENS = 8192
+"""Room for a prompt in a context that states no limit."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,8 +66,13 @@ class EngineConfig:
     gather_s: float = 0.004
 
 
-TINY_ENGINE = EngineConfig(capacity=256, reuse=2.0)
-"""For prompts in `TINY_CONTEXT`: each begins with its own screenshot, none is longer than 208 tokens."""
+def engine_config(context: ContextConfig, max_tokens: int = SamplingParams().max_tokens) -> EngineConfig:
+    """An engine for prompts in this context with responses of up to `max_tokens`.
+
+    Nothing is kept for later prompts where each begins with a screenshot of its own.
+    """
+    longest = context.max_prompt_tokens or DEFAULT_PROMPT_TOKENS
+    return EngineConfig(capacity=_round_up(longest + max_tokens, 64), reuse=0.5 if context.history_turns else 2.0)
 
 
 @dataclasses.dataclass(eq=False)

@@ -12,13 +12,12 @@ import dataclasses
 import itertools
 import json
 import time
-import weakref
 from collections.abc import Callable, Sequence
 
 from env_servers.protocol.messages import Observation
 from gui_rl.data.schema import Episode, Turn
 from gui_rl.prompt.context import HistoryTurn
-from gui_rl.prompt.images import ImageInput, prepare
+from gui_rl.prompt.images import shared
 from gui_rl.prompt.parse import parse_response
 from gui_rl.rollout.agents import Agent, View
 from gui_rl.rollout.env_client import EnvClient, EnvFault, Session
@@ -80,7 +79,7 @@ async def play(
         while not ended:
             if time.monotonic() > deadline:
                 return _episode(spec, session, agent, observation, turns, "policy_timeout")
-            screenshot = _image(observation.png)
+            screenshot = shared(observation.png)
             view = View(
                 spec.id, observation.device, observation.instruction, session.tools, screenshot, history, session
             )
@@ -138,17 +137,6 @@ async def play(
         checkpoints=tuple(verdict.checkpoints),
         final_screenshot=observation.png if keep_final else None,
     )
-
-
-_images: weakref.WeakValueDictionary[bytes, ImageInput] = weakref.WeakValueDictionary()
-
-
-def _image(png: bytes) -> ImageInput:
-    """The screenshot as the policy takes it; episodes that see the same screen at the same time share one."""
-    image = _images.get(png)
-    if image is None:
-        image = _images[png] = prepare(png)
-    return image
 
 
 def _on_grid(box: Sequence[float], seen: Observation) -> tuple[float, ...]:

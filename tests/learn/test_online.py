@@ -1,15 +1,21 @@
 """MRPO's step before the gradient: groups, advantages, weights and ids, against hand-made pools."""
 
+import asyncio
 import dataclasses
 import io
+import types
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from PIL import Image
 
 from gui_rl.data.schema import Episode, Turn
+from gui_rl.learn import checkpoint, online
 from gui_rl.learn.buffer import BufferState, inclusion_probabilities
 from gui_rl.learn.online import MRPOConfig, counts_of, draw_tasks, fill, reward
+from gui_rl.learn.state import TrainState
 from gui_rl.rollout.groups import Pool
 
 IMAGE = 3  # any placeholder id
@@ -158,3 +164,29 @@ def test_unstable_tasks_are_preferred_and_the_others_still_covered():
 def test_what_is_logged_counts_faults_apart():
     found = counts_of([pool([True, False]), Pool("k", (), faults=2)])
     assert found["success"] == 0.5 and found["episodes"] == 2 and found["faults"] == 2 and found["staleness"] == 0
+
+
+def test_the_sampler_gets_the_policy_that_the_state_stands_for(monkeypatch, tmp_path):
+    """Where adapters are trained, `policy` makes weights of them, at the start and after every step."""
+    given, done = [], []
+
+    class Sampler:
+        async def update_weights(self, params, version):
+            given.append((float(params["w"]), version))
+
+    async def constant(*_, **__):
+        return [pool([True, True])]
+
+    async def report(step):
+        done.append(step.step)
+
+    monkeypatch.setattr(online, "play_pools", constant)
+    state = TrainState(jnp.asarray(0), {"a": jnp.asarray(3.0)}, {"m": jnp.asarray(0.0)}, jax.random.key(0))
+    config = MRPOConfig(steps=2, group=2, oversample=1, tasks=1, checkpoint_every=1)
+    agent = types.SimpleNamespace(sampler=Sampler())
+    tasks = {"web": [("virtual", "t")]}
+    view = lambda trained: {"w": 1 + trained["a"]}  # noqa: E731
+    asyncio.run(online.train(state, None, agent, None, tasks, range(9), None, config, None, tmp_path, report, view))
+    assert given == [(4.0, 0), (4.0, 1), (4.0, 2)] and done == [1, 2]
+    restored = checkpoint.restore(tmp_path, state).state
+    assert int(restored.step) == 2 and float(restored.params["a"]) == 3.0  # the trained values, not the view

@@ -73,3 +73,110 @@ def test_schedules():
         optim.learning_rate(1.0, 10, shape="linear")
     with pytest.raises(ValueError, match="warm-up"):
         optim.learning_rate(1.0, 100, warmup=100)
+
+
+def bfloat(tree):
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.bfloat16), tree)
+
+
+def run(optimizer, params, gradients):
+    """Parameters after every update by the given gradients, as the train step applies them."""
+    state, out = optimizer.init(params), []
+
+    @jax.jit
+    def move(params, state, grads):
+        updates, state = optimizer.update(grads, state, params)
+        return optax.apply_updates(params, updates), state
+
+    for grads in gradients:
+        params, state = move(params, state, grads)
+        out.append(params)
+    return out, state
+
+
+@pytest.fixture(scope="module")
+def gradients():
+    """Thirty gradients of two parameters."""
+    random = np.random.default_rng(3)
+    return [{"w": random.normal(1.0, 2.0, (8, 6)).astype(np.float32), "b": random.normal(size=6).astype(np.float32)}
+            for _ in range(30)]  # fmt: skip
+
+
+def test_master_weights_are_the_float32_run_rounded(gradients):
+    """Given the same gradients, the copy is bit-equal to training in float32, and the parameters are it, rounded."""
+    start = bfloat({"w": np.random.default_rng(0).normal(size=(8, 6)), "b": np.zeros(6)})
+    narrow, state = run(optim.master_weights(optim.adamw(1e-3, weight_decay=0.1)), start, gradients)
+    wide, _ = run(optim.adamw(1e-3, weight_decay=0.1), optax.tree.cast(start, jnp.float32), gradients)
+    for low, high in zip(narrow, wide, strict=True):
+        for name in start:
+            assert low[name].dtype == jnp.bfloat16
+            np.testing.assert_array_equal(low[name], high[name].astype(jnp.bfloat16))
+    assert all(jax.tree.leaves(jax.tree.map(np.array_equal, state.master, wide[-1])))
+
+
+def test_master_weights_follow_a_float32_run_through_its_own_gradients():
+    """Linear regression: gradients at the rounded parameters end within bfloat16's precision of the float32 run."""
+    random = np.random.default_rng(5)
+    x, truth = random.normal(size=(64, 8)).astype(np.float32), random.normal(size=8).astype(np.float32)
+
+    def train(optimizer, dtype):
+        params = {"w": jnp.zeros(8, dtype)}
+        loss = lambda p: jnp.mean((x @ p["w"].astype(jnp.float32) - x @ truth) ** 2)  # noqa: E731
+
+        def move(carry, _):
+            params, state = carry
+            updates, state = optimizer.update(jax.grad(loss)(params), state, params)
+            return (optax.apply_updates(params, updates), state), None
+
+        (params, _), _ = jax.lax.scan(move, (params, optimizer.init(params)), None, 600)
+        return np.asarray(params["w"], np.float32)
+
+    rate = optim.learning_rate(3e-2, 600, 10)
+    reference = train(optim.adamw(rate), jnp.float32)
+    np.testing.assert_allclose(reference, truth, atol=1e-2)
+    np.testing.assert_allclose(train(optim.master_weights(optim.adamw(rate)), jnp.bfloat16), reference, atol=2e-2)
+    np.testing.assert_allclose(train(optim.stochastic_rounding(optim.adamw(rate)), jnp.bfloat16), reference, atol=4e-2)
+
+
+def test_small_updates_are_lost_by_plain_bfloat16_alone():
+    """600 updates of 1e-4 ought to move parameters of 1, whose neighbours are 0.0039 and 0.0078 away, by 0.06."""
+    start, ones = {"w": jnp.ones(2048, jnp.bfloat16)}, [{"w": np.ones(2048, np.float32)}] * 600
+    descent = optax.sgd(1e-4)
+    plain, _ = run(descent, start, ones)
+    assert (plain[-1]["w"] == 1).all()
+    master, _ = run(optim.master_weights(descent), start, ones)
+    np.testing.assert_allclose(np.asarray(master[-1]["w"], np.float32), 0.94, atol=0.004)
+    chance, _ = run(optim.stochastic_rounding(descent), start, ones)
+    value = np.asarray(chance[-1]["w"], np.float32)
+    # One parameter walks with a variance of at most 600 * 1e-4 * 0.0039; the mean of 2048 of them is 6 sigma of that.
+    np.testing.assert_allclose(value.mean(), 0.94, atol=6 * np.sqrt(600 * 1e-4 * 0.00391 / 2048))
+    assert value.std() > 0.005  # each on its own
+
+
+def test_rounding_by_chance_is_unbiased():
+    """20,000 draws of each of 64 numbers: two neighbours only, and a mean within 5 standard errors."""
+    random = np.random.default_rng(9)
+    x = (random.normal(size=64) * 10.0 ** random.integers(-6, 6, 64)).astype(np.float32)
+    draws = np.asarray(jax.vmap(lambda key: optim.round_by_chance(x, key))(jax.random.split(jax.random.key(0), 20_000)))
+    draws = draws.astype(np.float64)
+    low, high = draws.min(0), draws.max(0)
+    assert ((draws == low) | (draws == high)).all() and (low <= x).all() and (x <= high).all()
+    assert ((high - low) <= np.abs(x) * 2.0**-7).all()  # neighbours: one unit in the last of 8 bits
+    error = (draws.mean(0) - x) / np.maximum((high - low) / 2, 1e-300)
+    assert (np.abs(error) < 5 / np.sqrt(20_000)).all()
+    assert (high > low).mean() > 0.9
+    special = jnp.array([0.0, jnp.inf, -jnp.inf, jnp.nan, 1.5], jnp.float32)
+    kept = optim.round_by_chance(special, jax.random.key(1)).astype(jnp.float32)
+    np.testing.assert_array_equal(kept, special)
+
+
+def test_rounding_draws_anew_each_time_and_leaves_float32_exact(gradients):
+    start = {"w": jnp.ones((8, 6), jnp.bfloat16), "b": jnp.zeros(6)}
+    first, state = run(optim.stochastic_rounding(optim.adamw(1e-3)), start, gradients)
+    again, _ = run(optim.stochastic_rounding(optim.adamw(1e-3)), start, gradients)
+    other, _ = run(optim.stochastic_rounding(optim.adamw(1e-3), seed=1), start, gradients)
+    assert int(state.count) == len(gradients)
+    assert all(jax.tree.leaves(jax.tree.map(np.array_equal, first, again)))
+    assert not np.array_equal(first[-1]["w"], other[-1]["w"])
+    exact, _ = run(optim.adamw(1e-3), optax.tree.cast(start, jnp.float32), gradients)
+    np.testing.assert_allclose(first[-1]["b"], exact[-1]["b"], atol=1e-7)

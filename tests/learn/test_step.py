@@ -1,5 +1,7 @@
 """The train step against unpacked, unaccumulated references."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,9 +10,10 @@ import pytest
 
 from gui_rl.data.packing import Sample, pack
 from gui_rl.errors import UserError
+from gui_rl.learn import optim
 from gui_rl.learn.batch import global_weights, split, with_streams
 from gui_rl.learn.losses import LossConfig
-from gui_rl.learn.state import init_state, make_mesh
+from gui_rl.learn.state import abstract_state, init_state, make_mesh
 from gui_rl.learn.step import make_scorer, make_train_step, place
 from gui_rl.model import forward
 
@@ -194,6 +197,19 @@ def test_scores_are_log_probabilities_at_the_temperature(cfg, params, mesh, make
         logp = np.asarray(jax.nn.log_softmax(raw / temperature))
         expected = np.take_along_axis(logp, batch.targets[0][..., None], axis=-1)[..., 0]
         np.testing.assert_allclose(got[0][weighted], expected[weighted], atol=1e-5)
+
+
+@pytest.mark.parametrize("wrap", [lambda inner: inner, optim.master_weights, optim.stochastic_rounding])
+def test_a_step_on_bfloat16_parameters_keeps_every_dtype(cfg, mesh, make_samples, packed, wrap):
+    """The next step then needs no other program, and a checkpoint fits the state it is read into."""
+    narrow, optimizer = dataclasses.replace(cfg, param_dtype="bfloat16"), wrap(optim.adamw(1e-3))
+    state = abstract_state(narrow, optimizer)
+    step = make_train_step(narrow, LossConfig(), optimizer, mesh)
+    after, _ = jax.eval_shape(step, state, split(packed(make_samples(0, 4)), 2))
+    assert {leaf.dtype.name for leaf in jax.tree.leaves(state.params)} == {"bfloat16"}
+    jax.tree.map(
+        lambda a, b: pytest.fail(f"{a} became {b}") if (a.shape, a.dtype) != (b.shape, b.dtype) else 0, state, after
+    )
 
 
 def test_meshes_that_do_not_fit():

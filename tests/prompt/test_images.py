@@ -12,7 +12,7 @@ from PIL import Image
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil, smart_resize
 
 from gui_rl.errors import UserError
-from gui_rl.prompt.images import PATCH_DIM, prepare, resized_size
+from gui_rl.prompt.images import PATCH_DIM, prepare, resized_size, shared
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "smart_resize.json").read_text())["cases"]
 
@@ -116,3 +116,9 @@ def test_arrays_must_be_rgb_bytes(array):
 def test_impossible_aspect_is_named():
     with pytest.raises(UserError, match="s1: aspect ratio"):
         prepare(np.zeros((1, 300, 3), np.uint8), name="s1")
+
+
+def test_equal_files_in_use_are_one_image():
+    first = shared(png(picture(64, 96)))
+    assert shared(png(picture(64, 96))) is first and shared(png(picture(64, 96, seed=1))) is not first
+    np.testing.assert_array_equal(first.patches, prepare(png(picture(64, 96))).patches)

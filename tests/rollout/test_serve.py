@@ -1,0 +1,485 @@
+"""The policy server and the remote sampler against the engine in this process."""
+
+import asyncio
+import base64
+import contextlib
+import dataclasses
+import io
+import json
+import math
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import httpx
+import jax
+import numpy as np
+import pytest
+import uvicorn
+from PIL import Image
+
+from env_servers.protocol.actions import Call
+from gui_rl.errors import UserError
+from gui_rl.model import hf
+from gui_rl.model.config import preset
+from gui_rl.model.params import init_params
+from gui_rl.prompt.context import TINY_CONTEXT, ContextConfig, HistoryTurn
+from gui_rl.prompt.images import prepare
+from gui_rl.prompt.render import render, render_messages, response_text
+from gui_rl.prompt.tokenizer import Tokenizer
+from gui_rl.rollout import policy as policies
+from gui_rl.rollout.engine import Engine, EngineConfig
+from gui_rl.rollout.policy import Policy
+from gui_rl.rollout.remote import RemoteSampler, Vllm, data_url, messages_of
+from gui_rl.rollout.sampler import SamplingParams
+from gui_rl.rollout.serve import ServeConfig, Server, create_app
+
+ROOT = Path(__file__).resolve().parents[2]
+TOKEN = "right"
+SHAPES = EngineConfig(row_buckets=(4,))
+DRAWS = SamplingParams(1.0, 16)
+
+
+def small_policy(seed: int) -> Policy:
+    """A small random policy with gui-tiny's vocabulary."""
+    tokenizer, cfg = Tokenizer.load("gui-tiny"), preset("gui-tiny")
+    text = dataclasses.replace(cfg.text, num_hidden_layers=1, vocab_size=64 * math.ceil(tokenizer.vocab_size / 64))
+    vision = dataclasses.replace(cfg.vision, depth=1, deepstack_visual_indexes=(0,))
+    ids = {"image_token_id": tokenizer.image_id, "video_token_id": tokenizer.video_id}
+    cfg = dataclasses.replace(cfg, text=text, vision=vision, **ids)
+    params = jax.jit(init_params, static_argnums=0)(cfg, jax.random.key(seed))
+    return Policy("tiny", cfg, params, tokenizer, TINY_CONTEXT)
+
+
+@pytest.fixture(scope="module")
+def policy():
+    return small_policy(3)
+
+
+def pixels(seed, height=160, width=128):
+    return np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8)
+
+
+@pytest.fixture(scope="module")
+def prompts(policy):
+    """Three prompts of different lengths, families and screenshots."""
+    cases = [("mobile", "Star the cup.", (160, 128)), ("desktop", "Select the tree. Open it.", (128, 160))]
+    cases.append(("web", "Add the fish to the cart and open the cart.", (128, 160)))
+    return [
+        render(policy.tokenizer, TINY_CONTEXT, device, (), text, [], prepare(pixels(number, *size)))
+        for number, (device, text, size) in enumerate(cases)
+    ]
+
+
+@contextlib.contextmanager
+def listening(app):
+    """An app on a socket, in a thread with an event loop of its own: its URL."""
+    bound = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
+    thread = threading.Thread(target=server.run, args=([bound],))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+        bound.close()
+
+
+@pytest.fixture(scope="module")
+def allowed(tmp_path_factory):
+    """The folder that new weights may come from."""
+    return tmp_path_factory.mktemp("weights")
+
+
+@pytest.fixture(scope="module")
+def url(policy, allowed):
+    """A policy server."""
+    config = ServeConfig(policy.name, token=TOKEN, weights=(allowed,), max_tokens=32)
+    engine = Engine(policy.cfg, policy.params, policy.tokenizer, SHAPES)
+    with listening(create_app(Server(policy, config, engine))) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def local(policy):
+    """`local(prompts, params, keys)`: what the engine in this process gives."""
+
+    def sample(prompts, params, keys, weights=None):
+        async def run():
+            engine = Engine(policy.cfg, policy.params if weights is None else weights, policy.tokenizer, SHAPES)
+            try:
+                return await engine.sample(prompts, params, keys)
+            finally:
+                await engine.close()
+
+        return asyncio.run(run())
+
+    return sample
+
+
+def remotely(url, prompts, params, keys, token=TOKEN, **options):
+    async def run():
+        async with RemoteSampler(url, token, **options) as sampler:
+            return await sampler.sample(prompts, params, keys)
+
+    return asyncio.run(run())
+
+
+def equal(there, here):
+    assert [done.token_ids for done in there] == [done.token_ids for done in here]
+    assert [done.finish_reason for done in there] == [done.finish_reason for done in here]
+    for a, b in zip(there, here, strict=True):
+        np.testing.assert_allclose(a.logprobs, b.logprobs, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def ask(url):
+    """`ask(body)`: a chat completion, by a client that is not ours."""
+    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=120) as client:
+        yield lambda body, path="/v1/chat/completions": client.post(path, json=body)
+
+
+def picture(seed=0, form="PNG"):
+    out = io.BytesIO()
+    Image.fromarray(pixels(seed)).save(out, form)
+    return f"data:image/{form.lower()};base64,{base64.b64encode(out.getvalue()).decode()}"
+
+
+def shown(url):
+    return [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}]
+
+
+def chat(**more):
+    parts = [{"type": "image_url", "image_url": {"url": picture()}}, {"type": "text", "text": "Where is the cup?"}]
+    return {"model": "tiny", "messages": [{"role": "user", "content": parts}], "max_tokens": 16, "seed": 5, **more}
+
+
+# --- remote and local ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("temperature", [1.0, 0.7, 0.0])
+def test_a_remote_sampler_gives_what_the_engine_here_gives(url, local, prompts, temperature):
+    params, keys = SamplingParams(temperature, 16), [5, 6, 2**32 - 1]
+    equal(remotely(url, prompts, params, keys), local(prompts, params, keys))
+
+
+def test_a_budget_between_compiled_lengths_gives_the_same_draws(url, local, prompts):
+    equal(remotely(url, prompts, SamplingParams(1.0, 5), [1, 2, 3]), local(prompts, SamplingParams(1.0, 5), [1, 2, 3]))
+
+
+def test_two_clients_at_once_get_their_own(url, local, prompts):
+    async def run():
+        async with RemoteSampler(url, TOKEN) as one, RemoteSampler(url, TOKEN) as two:
+            return await asyncio.gather(
+                one.sample(prompts, DRAWS, [1, 2, 3]), two.sample(prompts[::-1], DRAWS, [4, 5, 6])
+            )
+
+    one, two = asyncio.run(run())
+    equal(one, local(prompts, DRAWS, [1, 2, 3]))
+    equal(two, local(prompts[::-1], DRAWS, [4, 5, 6]))
+
+
+def test_images_travel_to_the_bit(prompts):
+    for prompt in prompts:
+        (image,) = prompt.images
+        back = prepare(base64.b64decode(data_url(image).partition(",")[2]))
+        assert back.grid == image.grid and np.array_equal(back.patches, image.patches)
+
+
+def test_new_weights_are_loaded_by_version_and_older_files_removed(policy, allowed, local, prompts):
+    other = small_policy(11).params
+    config = ServeConfig(policy.name, token=TOKEN, weights=(allowed,), max_tokens=32)
+    engine = Engine(policy.cfg, policy.params, policy.tokenizer, SHAPES)
+    folder = allowed / "run"
+
+    async def run(url):
+        async with RemoteSampler(url, TOKEN, weights=folder, cfg=policy.cfg) as sampler:
+            (before,) = await sampler.sample(prompts[:1], DRAWS, [0])
+            await sampler.update_weights(policy.params, 6)
+            await sampler.update_weights(other, 7)
+            (after,) = await sampler.sample(prompts[:1], DRAWS, [0])
+        return before, after
+
+    with listening(create_app(Server(policy, config, engine))) as url:
+        before, after = asyncio.run(run(url))
+        models = httpx.get(f"{url}/v1/models", headers={"Authorization": f"Bearer {TOKEN}"}).json()
+    assert (before.policy_version, after.policy_version) == (0, 7)
+    assert models["data"][0]["policy_version"] == 7
+    equal([after], local(prompts[:1], DRAWS, [0], weights=other))
+    assert [path.name for path in folder.iterdir()] == ["version-7"]
+
+
+# --- the protocol ----------------------------------------------------------------------------------------------------
+def test_a_chat_is_rendered_here_and_answered_with_ids_and_logprobs(ask, local, policy):
+    reply = ask(chat(logprobs=True, return_token_ids=True)).json()
+    content = [{"type": "image", "image": prepare(pixels(0))}, {"type": "text", "text": "Where is the cup?"}]
+    prompt = render_messages(policy.tokenizer, [{"role": "user", "content": content}])
+    assert reply["prompt_token_ids"] == prompt.ids
+    (expected,) = local([prompt], DRAWS, [5])
+    (choice,) = reply["choices"]
+    assert choice["token_ids"] == expected.token_ids and choice["finish_reason"] == expected.finish_reason
+    entries = choice["logprobs"]["content"]
+    np.testing.assert_allclose([entry["logprob"] for entry in entries], expected.logprobs, atol=1e-5)
+    assert [entry["bytes"] for entry in entries] == [list(policy.tokenizer.token_bytes(t)) for t in expected.token_ids]
+    shown = [token for token in expected.token_ids if token != policy.tokenizer.eos_id]
+    assert choice["message"] == {"role": "assistant", "content": policy.tokenizer.decode(shown)}
+    count = len(prompt.ids), len(expected.token_ids)
+    assert reply["usage"] == {"prompt_tokens": count[0], "completion_tokens": count[1], "total_tokens": sum(count)}
+
+
+def test_several_choices_are_the_draws_of_successive_seeds(ask):
+    several = ask(chat(n=3, return_token_ids=True)).json()["choices"]
+    assert [choice["index"] for choice in several] == [0, 1, 2]
+    alone = [ask(chat(seed=5 + n, return_token_ids=True)).json()["choices"][0]["token_ids"] for n in range(3)]
+    assert [choice["token_ids"] for choice in several] == alone
+    assert len({tuple(ids) for ids in alone}) > 1
+
+
+def test_a_stream_holds_what_the_whole_reply_holds(ask):
+    whole = ask(chat(logprobs=True, return_token_ids=True)).json()
+    body = chat(logprobs=True, return_token_ids=True, stream=True, stream_options={"include_usage": True})
+    reply = ask(body)
+    assert reply.headers["content-type"].startswith("text/event-stream")
+    lines = [line.removeprefix("data: ") for line in reply.text.split("\n\n") if line]
+    assert lines.pop() == "[DONE]"
+    chunks = [json.loads(line) for line in lines]
+    assert {chunk["object"] for chunk in chunks} == {"chat.completion.chunk"} and len({c["id"] for c in chunks}) == 1
+    assert chunks[0]["prompt_token_ids"] == whole["prompt_token_ids"] and chunks[-1]["usage"] == whole["usage"]
+    parts = [chunk["choices"][0] for chunk in chunks[:-1]]
+    (choice,) = whole["choices"]
+    assert "".join(part["delta"].get("content", "") for part in parts) == choice["message"]["content"]
+    assert [token for part in parts for token in part.get("token_ids", [])] == choice["token_ids"]
+    entries = [entry for part in parts for entry in (part.get("logprobs") or {"content": []})["content"]]
+    assert entries == choice["logprobs"]["content"]
+    assert [part["finish_reason"] for part in parts if part["finish_reason"]] == [choice["finish_reason"]]
+
+
+def test_fields_that_change_nothing_are_taken(ask):
+    plain = ask(chat(return_token_ids=True)).json()["choices"]
+    neutral = {"top_p": 1.0, "top_k": -1, "presence_penalty": 0, "stop": None, "user": "me", "stream_options": None}
+    assert ask(chat(return_token_ids=True, **neutral)).json()["choices"] == plain
+
+
+@pytest.mark.parametrize(
+    "body, status, says",
+    [
+        (chat(top_p=0.9), 400, "top_p=0.9 is not served"),
+        (chat(best_of=2), 400, "best_of"),
+        (chat(temperature=-1), 400, "temperature"),
+        (chat(max_tokens=10_000), 400, "at most 32 tokens"),
+        (chat(model="gpt"), 404, "serves 'tiny'"),
+        (chat(prompt_token_ids=[1]), 400, "either messages or prompt_token_ids"),
+        ({"model": "tiny"}, 400, "either messages or prompt_token_ids"),
+        (chat(messages=[{"role": "judge", "content": "?"}]), 400, "messages.0.role"),
+        (chat(messages=[{"role": "user", "content": "?"}, {"role": "system", "content": "!"}]), 400, "system"),
+        (chat(messages=shown("http://x/a.png")), 400, "nothing is fetched"),
+        (chat(messages=shown("data:image/png;base64,QUJD")), 400, "messages[0].content[0].image_url"),
+        (chat(messages=shown("data:image/png;base64,Q")), 400, "not base64"),
+        (chat(messages=[{"role": "user", "content": "word " * 4200}]), 400, "over 4096"),
+        ({"model": "tiny", "prompt_token_ids": [10**6]}, 400, "no token has the id 1000000"),
+        ({"model": "tiny", "prompt_token_ids": []}, 400, "there are none"),
+        ({"model": "tiny", "prompt_token_ids": [1], "images": [picture()]}, 400, "placeholders"),
+    ],
+)  # fmt: skip
+def test_bad_requests_are_refused_in_openai_s_words(ask, body, status, says):
+    reply = ask(body)
+    error = reply.json()["error"]
+    assert reply.status_code == status and says in error["message"]
+    assert set(error) == {"message", "type", "param", "code"} and error["type"] == "invalid_request_error"
+
+
+def test_a_body_that_is_no_json_and_an_unknown_path(url):
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    reply = httpx.post(f"{url}/v1/chat/completions", content=b"{", headers=headers)
+    assert reply.status_code == 400 and reply.json()["error"]["code"] == "invalid_request"
+    reply = httpx.get(f"{url}/v1/nothing", headers=headers)
+    assert reply.status_code == 404 and reply.json()["error"]["code"] == "not_found"
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/chat/completions", "/v1/weights"])
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer wrong"}])
+def test_nothing_without_the_token(url, path, headers):
+    reply = httpx.request("GET" if path == "/v1/models" else "POST", url + path, headers=headers, json=None)
+    assert reply.status_code == 401 and reply.json()["error"]["code"] == "invalid_api_key"
+    assert httpx.get(f"{url}/livez").status_code == 200
+
+
+def test_weights_come_from_allowed_folders_alone_and_must_fit(policy, allowed, ask, tmp_path):
+    outside = tmp_path / "policy"
+    hf.save(outside, policy.cfg, policy.params)
+    for path in (outside, allowed / ".." / outside.parent.name / "policy", "/etc"):
+        reply = ask({"path": str(path), "version": 1}, "/v1/weights")
+        assert reply.status_code == 403 and reply.json()["error"]["code"] == "path_not_allowed"
+    (allowed / "link").symlink_to(outside)
+    assert ask({"path": str(allowed / "link"), "version": 1}, "/v1/weights").status_code == 403
+    reply = ask({"path": str(allowed / "none"), "version": 1}, "/v1/weights")
+    assert reply.status_code == 400 and "no checkpoint directory" in reply.json()["error"]["message"]
+    wider = dataclasses.replace(policy.cfg, text=dataclasses.replace(policy.cfg.text, intermediate_size=96))
+    hf.save(allowed / "wider", wider, init_params(wider, jax.random.key(0)))
+    reply = ask({"path": str(allowed / "wider"), "version": 1}, "/v1/weights")
+    assert reply.status_code == 400 and "shape" in reply.json()["error"]["message"]
+    shutil.rmtree(allowed / "wider")
+
+
+def test_a_closed_server_needs_a_token(policy):
+    with pytest.raises(ValueError, match="token"):
+        Server(policy, ServeConfig(policy.name), Engine(policy.cfg, policy.params, policy.tokenizer))
+
+
+def test_the_command_serves_a_folder_until_it_is_told_to_stop(policy, tmp_path):
+    hf.save(tmp_path / "mine", policy.cfg, policy.params)
+    command = [sys.executable, "-m", "gui_rl.cli", "policy", "serve", str(tmp_path / "mine"), "--port", "0"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "GUI_RL_POLICY_TOKEN": TOKEN}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as process:
+        url = process.stdout.readline().removeprefix("gui-rl policy server at ").strip()
+        assert url.startswith("http://127.0.0.1:")
+        models = httpx.get(f"{url}/v1/models", headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60).json()
+        assert [model["id"] for model in models["data"]] == ["mine"]
+        process.send_signal(signal.SIGTERM)
+        assert TOKEN not in process.stdout.read()
+        process.wait(60)
+
+
+# --- the client's errors, and the other dialect ----------------------------------------------------------------------
+class Replies:
+    """An app that answers requests with what a list holds, in order, and keeps the bodies."""
+
+    def __init__(self, *replies):
+        self.replies, self.bodies = list(replies), []
+
+    async def __call__(self, scope, receive, send):
+        if scope["type"] != "http":
+            return
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body, more = body + message["body"], message["more_body"]
+        self.bodies.append(json.loads(body) if body else None)
+        status, reply, *headers = self.replies.pop(0)
+        head = [(b"content-type", b"application/json"), *headers]
+        await send({"type": "http.response.start", "status": status, "headers": head})
+        await send({"type": "http.response.body", "body": json.dumps(reply).encode()})
+
+
+def completion(prompt, ids=(7, 8), logprobs=(-0.5, -0.25), reason="stop", **more):
+    content = [{"token": "", "logprob": logp, "bytes": None, "top_logprobs": []} for logp in logprobs]
+    choice = {"index": 0, "message": {"role": "assistant", "content": ""}, "finish_reason": reason}
+    choice |= {"token_ids": list(ids), "logprobs": {"content": content}}
+    return {"prompt_token_ids": prompt.ids, "choices": [choice], **more}
+
+
+def test_a_busy_server_is_asked_again_and_a_refusal_is_not(policy, prompts):
+    dialect = Vllm(policy.tokenizer)
+    busy = (503, {"error": {"message": "loading"}}, (b"retry-after", b"0"))
+    app = Replies(busy, busy, (200, completion(prompts[0])))
+    with listening(app) as url:
+        (done,) = remotely(url, prompts[:1], DRAWS, [9], dialect=dialect, model="m")
+    assert done.token_ids == [7, 8] and done.logprobs == [-0.5, -0.25] and done.policy_version == -1
+    assert len(app.bodies) == 3 and app.bodies[0] == app.bodies[2]  # the same draw
+    app = Replies((400, {"error": {"message": "no such thing"}}))
+    with listening(app) as url, pytest.raises(UserError, match=r"refuses \(400\): no such thing"):
+        remotely(url, prompts[:1], DRAWS, [9], dialect=dialect, model="m")
+    assert len(app.bodies) == 1
+
+
+def test_vllm_is_asked_for_the_policy_s_own_distribution(policy, prompts):
+    app = Replies((200, {"data": [{"id": "served"}]}), (200, completion(prompts[1])))
+    with listening(app) as url:
+        remotely(url, prompts[1:2], SamplingParams(1.0, 9), [4], dialect=Vllm(policy.tokenizer))
+    body = app.bodies[1]
+    expected = {"model": "served", "seed": 4, "temperature": 1.0, "max_completion_tokens": 9, "n": 1, "top_p": 1.0}
+    expected |= {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "logprobs": True, "return_token_ids": True}
+    assert expected.items() <= body.items()
+    assert {int(token) for token in body["logit_bias"]} == policy.tokenizer.unsampled_ids
+    roles = [message["role"] for message in body["messages"]]
+    assert roles == ["system", "user"] and isinstance(body["messages"][0]["content"], str)
+
+
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        ({"prompt_token_ids": None}, "other token ids"),
+        ({"prompt_token_ids": [1, 2]}, "2 for .* different from number 0 on"),
+        ({"choices": [{"index": 0, "finish_reason": "stop", "token_ids": None}]}, "return_token_ids"),
+    ],
+)
+def test_replies_that_cannot_be_trained_on_are_errors(policy, prompts, change, says):
+    with listening(Replies((200, {**completion(prompts[0]), **change}))) as url, pytest.raises(UserError, match=says):
+        remotely(url, prompts[:1], DRAWS, [0], dialect=Vllm(policy.tokenizer), model="m")
+
+
+def test_what_vllm_cannot_give_is_refused_before_it_is_asked(policy, prompts):
+    app = Replies()
+    with listening(app) as url:
+        with pytest.raises(UserError, match="processed_logprobs"):
+            remotely(url, prompts[:1], SamplingParams(0.7), [0], dialect=Vllm(policy.tokenizer), model="m")
+        with pytest.raises(UserError, match="weights can only be replaced"):
+            asyncio.run(RemoteSampler(url, TOKEN, Vllm(policy.tokenizer)).update_weights({}, 1))
+    assert not app.bodies
+
+
+def test_wrong_tokens_and_absent_servers_are_said(url, prompts):
+    with pytest.raises(UserError, match="does not accept this token"):
+        remotely(url, prompts[:1], DRAWS, [0], token="wrong")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        free = taken.getsockname()[1]
+    with pytest.raises(UserError, match="gui-rl policy serve"):
+        remotely(f"http://127.0.0.1:{free}", prompts[:1], DRAWS, [0])
+
+
+def test_messages_are_the_turns_of_a_prompt(policy):
+    """Rendered again by the chat format, they give the prompt's ids: with history, thoughts of control tags and all."""
+    tokenizer = policy.tokenizer
+    shots = [prepare(pixels(n)) for n in range(2)]
+    response = response_text("Tap it.", Call("mobile_use", {"action": "click", "coordinate": [500, 500]}))
+    turn = HistoryTurn(shots[0], response, None, "Tap it.")
+    context = ContextConfig(history_turns=2)
+    prompt = render(tokenizer, context, "mobile", (), "Star the cup.", [turn], shots[1])
+    messages = messages_of(tokenizer, prompt)
+    assert [message["role"] for message in messages] == ["system", "user", "assistant", "user"]
+    assert messages[2]["content"] == response
+
+    # A template that knows only marks and texts, and reads tags as control tokens (as Qwen's does):
+    text = ""
+    for message in messages:
+        parts = message["content"]
+        parts = [{"type": "text", "text": parts}] if isinstance(parts, str) else parts
+        shown = [
+            "<|vision_start|><|image_pad|><|vision_end|>" if "text" not in part else part["text"] for part in parts
+        ]
+        text += f"<|im_start|>{message['role']}\n{''.join(shown)}<|im_end|>\n"
+    ids = []
+    images = iter(prompt.images)
+    for token in tokenizer.encode_template(text + "<|im_start|>assistant\n"):
+        ids += [token] * (next(images).tokens if token == tokenizer.image_id else 1)
+    assert ids == prompt.ids
+
+
+# --- the policy's folder ---------------------------------------------------------------------------------------------
+def test_a_folder_names_its_vocabulary_and_context(policy, tmp_path):
+    hf.save(tmp_path, policy.cfg, policy.params)
+    assert policies.load(tmp_path).context == TINY_CONTEXT  # a gui-tiny, where nothing is said
+    context = ContextConfig(history_turns=1, thinking=True)
+    policies.write_form(tmp_path, "gui-tiny", context)
+    loaded = policies.load(tmp_path)
+    assert loaded.context == context and loaded.name == tmp_path.name
+    assert all(jax.tree.leaves(jax.tree.map(np.array_equal, loaded.params, policy.params)))
+    for document, says in (({"tokenizer": "gui-tiny"}, "context"), ({"tokenizer": "x", "context": {}, "y": 1}, "y"),
+                           ({"tokenizer": "gui-tiny", "context": {"turns": 1}}, "turns"), ([], "need")):  # fmt: skip
+        (tmp_path / "policy.json").write_text(json.dumps(document))
+        with pytest.raises(UserError, match=says) as error:
+            policies.load(tmp_path)
+        assert str(tmp_path) in str(error.value)
+    policies.write_form(tmp_path, "nowhere", context)
+    with pytest.raises(UserError, match="nowhere"):
+        policies.load(tmp_path)
+
+
+def test_a_vocabulary_that_is_not_the_model_s_is_refused(policy, tmp_path):
+    hf.save(tmp_path, dataclasses.replace(policy.cfg, image_token_id=5), policy.params)
+    with pytest.raises(UserError, match="policy.json"):
+        policies.load(tmp_path)
