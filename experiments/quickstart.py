@@ -77,7 +77,7 @@ class Config:
     base: Path = BASE
     longest: int = 1
     demonstrations: int = 150
-    evaluation: int = 60
+    evaluation: int = 90
     probes: int = 5
     probe: int = 22
     sft: sft.SFTConfig = sft.SFTConfig()
@@ -246,10 +246,8 @@ class _Quickstart:
 
     async def _rl(self, params) -> Any:
         config = self.config.rl
-        rates = [
-            optim.learning_rate(rate, config.steps, config.warmup, "constant")
-            for rate in (config.muon_rate, config.adam_rate)
-        ]
+        updates, warmup = config.steps * config.epochs, config.warmup * config.epochs
+        rates = [optim.learning_rate(rate, updates, warmup) for rate in (config.muon_rate, config.adam_rate)]
         optimizer = optim.muon(self.cfg, *rates)
         directory = self.path / "checkpoints" / "rl"
         if "rl_trained" in self.stages.done:

@@ -54,7 +54,8 @@ class MRPOConfig:
         rollouts had both outcomes (`unstable_tasks`; figure 8a). 1 draws from all tasks alone.
       epochs: optimiser updates on each step's trajectories; from the second on, the ratio to the sampler is clipped.
       phases, stage_steps: how the device families alternate (`device_phases`).
-      muon_rate, adam_rate: of the matrices and of the rest, constant after `warmup` steps.
+      muon_rate, adam_rate, warmup: peaks of the cosine schedules of the matrices and of the rest (tables, norms), and
+        steps of linear warm-up.
       swap_weights: "none" (the paper) or "horvitz_thompson", which undoes the swap's bias.
       aggregation: what the policy-gradient mean is taken over.
       kl: coefficient of the reverse KL divergence from the reference policy, the mean over all tokens; 0 needs none.
@@ -66,16 +67,16 @@ class MRPOConfig:
       shape: rows of a micro-batch.
     """
 
-    steps: int = 50
+    steps: int = 90
     group: int = 8
     oversample: int = 2
     tasks: int = 6
-    explore: float = 1.0
+    explore: float = 0.5
     epochs: int = 1
     phases: PhaseMode = "cycle"
     stage_steps: int = 2
-    muon_rate: float = 6e-4
-    adam_rate: float = 1.2e-4
+    muon_rate: float = 8e-4
+    adam_rate: float = 1.6e-4
     warmup: int = 2
     swap_weights: SwapWeights = "none"
     aggregation: Aggregation = "token"
@@ -83,7 +84,7 @@ class MRPOConfig:
     parse_penalty: float = 0.3
     parallel: int = 32
     deadline_s: float = 120.0
-    checkpoint_every: int = 6
+    checkpoint_every: int = 10
     seed: int = 0
     shape: BatchShape = BatchShape()
 
