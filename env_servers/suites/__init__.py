@@ -6,13 +6,15 @@ from collections.abc import Mapping
 
 from env_servers.errors import UserError
 
-from . import virtual
+from . import miniwob, virtual
 from .suite import Suite, Task, TaskInstance
 from .virtual import infeasible
 
 SUITES: dict[str, Suite] = {
     "virtual": virtual,
     "infeasible": infeasible,
+    "miniwob": miniwob,
+    "miniwob25": miniwob.SMALL,
 }
 
 
