@@ -36,6 +36,7 @@ EXTRAS = {
         "uvicorn==0.54.0",  # serves it
         "playwright==1.65.2",  # drives the system's Chromium
         "prometheus_client==0.26.0",  # GET /metrics
+        "miniwob==1.1.0",  # the pages of the suite of that name; only its HTML files are read
     ],
     "gpu": ["jax[cuda12]==0.10.2"],  # the same jax with its CUDA plugin
     "tpu": ["jax[tpu]==0.10.2"],  # the same jax with libtpu

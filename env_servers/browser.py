@@ -3,7 +3,8 @@
 In: page kinds (HTML, size in css px, touch or mouse) and state JSON. Out: `Screen`s that are leased to one user at a
 time; a screen loads a state, takes real input (see `inputs.py`) and gives back its state JSON and its pixels.
 
-A page is loaded once; afterwards only its state is replaced (`window.app.load`). Pages of one size share a browser
+A page is loaded once; afterwards only its state is replaced (`window.app.load`), unless its kind asks for a fresh
+document each time. Pages of one size share a browser
 context (fixed viewport, device pixel ratio 1, reduced motion, no network); a page is replaced after `RECYCLE_AFTER`
 leases. No page is used whose browser has died: the next lease starts a new one.
 
@@ -20,9 +21,8 @@ import json
 import os
 import shutil
 import struct
-from collections import defaultdict
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from playwright.async_api import Browser as Chromium
@@ -31,17 +31,21 @@ from playwright.async_api import Error as PlaywrightError
 
 from . import orphans
 from .errors import UserError
+from .suites.suite import PageKind
+
+__all__ = ["Browser", "BrowserLost", "PageError", "PageKind", "Screen", "View", "find_chromium", "png_size"]
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
     "--disable-checker-imaging",  # images are decoded before they are drawn: equal states give equal pixels
+    "--disable-partial-raster",  # a frame is drawn whole, whatever frames came before it
     "--disable-background-networking",
     "--disable-domain-reliability",
     "--host-resolver-rules=MAP * ~NOTFOUND",
     "--font-render-hinting=none",
 )
 RECYCLE_AFTER = 500  # leases of one page
-IDLE_PAGES = 64  # kept of one kind
+IDLE_PAGES = 128  # kept of all kinds together: those used last
 TIMEOUT_S = 60.0  # of one exchange with a page: a page that takes longer is lost
 OFF_SCREEN = (-10, -10)  # css px: where the mouse is before a policy has moved it
 
@@ -70,24 +74,15 @@ def find_chromium() -> str:
 
 
 @dataclass(frozen=True)
-class PageKind:
-    """What all pages of one kind share: HTML with `window.app`, viewport in css px, touch or mouse."""
-
-    name: str
-    html: str
-    width: int
-    height: int
-    touch: bool = False
-
-
-@dataclass(frozen=True)
 class View:
-    """What a screen shows: base64 PNG with its size in pixels as read from its own header, and the state's JSON."""
+    """What a screen shows: base64 PNG with its size in pixels as read from its own header, the state's JSON, and the
+    elements whose marks are drawn, in the order of their labels from 1 on."""
 
     png_base64: str
     width: int
     height: int
     state: dict[str, Any]
+    marks: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def png(self) -> bytes:
@@ -104,19 +99,40 @@ def png_size(png_base64: str) -> tuple[int, int]:
 
 _STATE = "async function () { if (this.app.settled) await this.app.settled(); return JSON.stringify(this.app.state()) }"
 _RESET = """function (state) {
-  document.activeElement?.blur(); getSelection()?.removeAllRanges(); scrollTo(0, 0); this.app.load(state);
+  document.activeElement?.blur(); getSelection()?.removeAllRanges(); scrollTo(0, 0); return this.app.load(state);
 }"""
+# A frame round each box and its number in the corner, outside the body and deaf to input, for one picture only.
+_MARK = """function (boxes) {
+  const layer = document.createElement("div");
+  layer.id = "marks";
+  layer.style.cssText = "position: fixed; inset: 0; z-index: 2147483647; pointer-events: none; overflow: hidden";
+  boxes.forEach(([x0, y0, x1, y1], k) => {
+    const colour = ["#b91c1c", "#1d4ed8", "#15803d", "#7e22ce", "#b45309", "#0f766e"][k % 6];
+    const frame = document.createElement("div");
+    frame.style.cssText = `position: absolute; box-sizing: border-box; border: 1px solid ${colour}; left: ${x0}px; ` +
+      `top: ${y0}px; width: ${x1 - x0}px; height: ${y1 - y0}px`;
+    const tag = document.createElement("div");
+    tag.textContent = k + 1;
+    tag.style.cssText = `position: absolute; left: 0; top: 0; padding: 0 1px; background: ${colour}; color: #ffffff; ` +
+      "font: bold 9px/10px 'DejaVu Sans', sans-serif";
+    frame.append(tag);
+    layer.append(frame);
+  });
+  document.documentElement.append(layer);
+}"""
+_UNMARK = "function () { document.getElementById('marks').remove() }"
 
 
 class Screen:
     """One page on lease. Methods raise BrowserLost when the browser is gone, PageError when the page's code throws."""
 
-    def __init__(self, kind: PageKind, page: Page, cdp: CDPSession, window: str, browser: Chromium) -> None:
+    def __init__(self, kind: PageKind, page: Page, cdp: CDPSession, browser: Chromium) -> None:
         self.kind, self.page, self.browser, self.leases = kind, page, browser, 0
         self.pointer: tuple[int, int] = OFF_SCREEN
         self.touched_at = 0.0  # event time of the last touch, seconds since the epoch
         self.usable = True
-        self._cdp, self._window = cdp, window
+        self.marks: list[dict[str, Any]] = []  # of the last view, label 1 first
+        self._cdp, self._window, self._loads = cdp, "", 0
         self._deadline: asyncio.Timeout | None = None
         page.on("crash", self._crashed)
 
@@ -126,6 +142,15 @@ class Screen:
         if self._deadline is not None and not self._deadline.expired():
             with contextlib.suppress(RuntimeError):  # nobody is waiting
                 self._deadline.reschedule(asyncio.get_running_loop().time())
+
+    async def open(self) -> None:
+        """Load the document anew: nothing is left of what was done on it."""
+        kind = self.kind
+        await self.exchange(self.page.goto(kind.url) if kind.url else self.page.set_content(kind.html))
+        if kind.after:
+            await self.send("Runtime.evaluate", expression=kind.after)
+        self._window = (await self.send("Runtime.evaluate", expression="globalThis"))["result"]["objectId"]
+        self._loads = 0
 
     async def exchange(self, work: Awaitable[T]) -> T:
         """Await one or several messages to the page; a lost browser and a lost reply are BrowserLost."""
@@ -165,6 +190,9 @@ class Screen:
 
     async def load(self, state: Mapping[str, Any]) -> None:
         """Show `state`: pointer off the screen, nothing focused or selected, scrolled to the top."""
+        if self.kind.reload and self._loads:
+            await self.open()
+        self._loads += 1
         if not self.kind.touch:
             await self.exchange(self.page.mouse.move(*OFF_SCREEN))
         self.pointer = OFF_SCREEN
@@ -174,11 +202,17 @@ class Screen:
         """The state JSON, once the page says that it is settled (`window.app.settled`, where it has one)."""
         return json.loads(await self.call(_STATE))
 
-    async def view(self) -> View:
-        """State and pixels. Taking the picture makes Chromium draw a frame of the present document first."""
+    async def view(self, marks: bool = False) -> View:
+        """State and pixels, with numbered marks if asked. Taking the picture makes Chromium draw a frame of the present
+        document first."""
         state = await self.state()
+        self.marks = await self.elements() if marks else []
+        if marks:
+            await self.call(_MARK, [element["box"] for element in self.marks])
         shot = (await self.send("Page.captureScreenshot", format="png", optimizeForSpeed=True))["data"]
-        return View(shot, *png_size(shot), state)
+        if marks:
+            await self.call(_UNMARK)
+        return View(shot, *png_size(shot), state, self.marks)
 
     async def elements(self) -> list[dict[str, Any]]:
         """Visible interactive elements as the page reports them: {"name", "box": [x0, y0, x1, y1]} in css px."""
@@ -199,7 +233,7 @@ class Browser:
         self._chromium: Chromium | None = None
         self._process: orphans.Labelled | None = None
         self._contexts: dict[tuple[int, int, bool], BrowserContext] = {}
-        self._idle: defaultdict[PageKind, list[Screen]] = defaultdict(list)
+        self._idle: list[Screen] = []  # the one used last at the end
         self._starting, self._opening = asyncio.Lock(), asyncio.Semaphore(4)
 
     async def __aenter__(self) -> Browser:
@@ -260,9 +294,8 @@ class Browser:
     async def lease(self, kind: PageKind) -> Screen:
         """A screen of this kind for one user, until `release`. Raises BrowserLost if the browser dies meanwhile."""
         await self.start()
-        idle = self._idle[kind]
-        while idle:
-            screen = idle.pop()
+        while screen := next((idle for idle in reversed(self._idle) if idle.kind == kind), None):
+            self._idle.remove(screen)
             if screen.usable and screen.browser is self._chromium and not screen.page.is_closed():
                 break
         else:
@@ -290,21 +323,24 @@ class Browser:
                         offline=True,
                     )
                 page = await self._contexts[shape].new_page()
-                await page.set_content(kind.html)
-                cdp = await page.context.new_cdp_session(page)
-                window = await cdp.send("Runtime.evaluate", {"expression": "globalThis"})
+                if kind.before:
+                    await page.add_init_script(kind.before)
+                screen = Screen(kind, page, await page.context.new_cdp_session(page), chromium)
+                await screen.open()
         except TimeoutError:
             raise BrowserLost(f"no page {kind.name!r} within {TIMEOUT_S:.0f} s") from None
         except PlaywrightError as error:
             raise BrowserLost(str(error).splitlines()[0]) from error
-        return Screen(kind, page, cdp, window["result"]["objectId"], chromium)
+        return screen
 
     async def release(self, screen: Screen) -> None:
         """Give a screen back; a used-up or broken one is closed."""
         if not screen.browser.is_connected():
             return
-        if screen.usable and screen.leases < RECYCLE_AFTER and len(self._idle[screen.kind]) < IDLE_PAGES:
-            self._idle[screen.kind].append(screen)
-            return
+        if screen.usable and screen.leases < RECYCLE_AFTER:
+            self._idle.append(screen)
+            if len(self._idle) <= IDLE_PAGES:
+                return
+            screen = self._idle.pop(0)
         with contextlib.suppress(PlaywrightError, TimeoutError):
             await asyncio.wait_for(screen.page.close(), 5)

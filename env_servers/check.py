@@ -5,7 +5,8 @@ run goes through the same sessions, screens and verdicts that a policy meets.
 
 The runs of one task and seed (`PLANS`): the script by GUI; the script with tools; `terminate(success)` at once; the
 script without its last action; the script ended by `terminate(failure)`; the script never ended. On infeasible tasks
-the right end is `terminate(failure)`, all else scores 0.
+the right end is `terminate(failure)`, all else scores 0. Where the page ends the episode itself the last two do not
+exist, and a task without a script is only ended at once.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ import tyro
 from .browser import Browser
 from .errors import UserError
 from .protocol.actions import FUNCTIONS
-from .protocol.messages import Action, CreateSessions, EvaluateReply, StepRequest
+from .protocol.messages import Action, CreateSessions, Disturbance, EvaluateReply, StepRequest
 from .sessions import Session, SessionStore
-from .suites import tasks
+from .suites import TaskInstance, instantiate, tasks
 
 PLANS = ("script", "tools", "nothing", "short", "gives up", "unended")
 
@@ -64,54 +65,59 @@ class _Run:
 
     async def terminate(self, status: str) -> None:
         arguments = {"action": "terminate", "status": status}
-        await self.act({"name": FUNCTIONS[self.session.app.device], "arguments": arguments})
+        await self.act({"name": FUNCTIONS[self.session.device], "arguments": arguments})
 
     async def script(self, most: int | None = None) -> int:
-        """Play the script's actions, at most `most`, and leave out its terminate; returns how many."""
+        """Play the script's actions, at most `most` towards the task, and leave out its terminate; returns how many."""
         played = 0
         while not self.ended and (most is None or played < most):
+            aside = self.session.episode.last_state.get("disturbances", {}).get("showing")
             move = (await self.store.script(self.session)).action
             if move.arguments.get("action") == "terminate":
                 break
             await self.act(move.model_dump())
-            played += 1
+            played += not aside
         return played
 
 
-async def _play(run: _Run, plan: str, length: int) -> None:
-    """Play one plan; `length`: actions of the script."""
+async def _play(run: _Run, plan: str, length: int) -> int:
+    """Play one plan; `length`: actions of the script. Returns how many of the script's it played."""
     feasible = run.session.instance.task.feasible
-    if plan in ("script", "tools"):
-        await run.script()
-        await run.terminate("success" if feasible else "failure")
-    elif plan == "nothing":
-        await run.terminate("success")
-    elif plan == "short":
-        await run.script(max(0, length - 1))
-        await run.terminate("success")
-    elif plan == "gives up":
-        await run.script()
-        await run.terminate("failure")
-    elif plan == "unended":
-        await run.script()
+    played = 0
+    if plan != "nothing":
+        played = await run.script(max(0, length - 1) if plan == "short" else None)
+    if plan != "unended" and not run.ended:
+        await run.terminate("failure" if plan == "gives up" or (plan == "script" and not feasible) else "success")
+    return played
 
 
-async def trials(store: SessionStore, suite: str, task_id: str, seed: int) -> list[Trial]:
+def _plans(instance: TaskInstance) -> tuple[str, ...]:
+    if not instance.task.scripted:
+        return ("nothing",)
+    if not instance.task.feasible:
+        return ("script", "nothing", "unended")
+    return PLANS if instance.tools else tuple(plan for plan in PLANS if plan != "tools")
+
+
+async def trials(store: SessionStore, suite: str, task_id: str, seed: int, disturb: Sequence[str] = ()) -> list[Trial]:
     """All plans of one task and seed, one after the other, in sessions of their own."""
-    task = tasks(suite)[task_id]
-    plans = PLANS if task.feasible else ("script", "nothing", "unended")
-    found, length = [], 0
-    for plan in plans:
+    found, length, by_itself = [], 0, False
+    for plan in _plans(instantiate(suite, task_id, seed)):
+        if by_itself and plan in ("gives up", "unended"):
+            continue
         wanted = 1.0 if plan in ("script", "tools") else 0.0
-        asked = CreateSessions(suite=suite, task=task_id, seed=seed, tools=plan == "tools", script=True)
+        asked = CreateSessions(
+            suite=suite, task=task_id, seed=seed, tools=plan == "tools", script=True, disturb=list(disturb)
+        )
         (lease,) = await store.create(asked)
         session = store.get(lease.session, lease.token)
         verdict, problem = None, ""
         try:
             await store.reset(session)
             run = _Run(store, session)
-            await _play(run, plan, length)
-            length = run.number - 1 if plan == "script" else length
+            played = await _play(run, plan, length)
+            if plan == "script":
+                by_itself, length = session.episode.declared is None, played
             verdict = await store.evaluate(session)
             if await store.evaluate(session) != verdict:
                 problem = "scoring twice gave two verdicts"
@@ -124,9 +130,15 @@ async def trials(store: SessionStore, suite: str, task_id: str, seed: int) -> li
 
 
 async def check(
-    suite: str = "virtual", task_ids: Sequence[str] = (), seeds: Sequence[int] = (0, 1), parallel: int = 4
+    suite: str = "virtual",
+    task_ids: Sequence[str] = (),
+    seeds: Sequence[int] = (0, 1),
+    parallel: int = 4,
+    disturb: Sequence[str] = (),
 ) -> list[Trial]:
     """Trials of the tasks (all of the suite if none is named) on every seed, in one browser.
+
+    disturb: kinds of disturbances, all of them in the way of every trial.
 
     Raises UserError for an unknown suite or task.
     """
@@ -140,7 +152,7 @@ async def check(
 
         async def one(task_id: str, seed: int) -> list[Trial]:
             async with gate:
-                return await trials(store, suite, task_id, seed)
+                return await trials(store, suite, task_id, seed, disturb)
 
         work = [one(task_id, seed) for task_id in task_ids or known for seed in seeds]
         return [trial for some in await asyncio.gather(*work) for trial in some]
@@ -148,19 +160,21 @@ async def check(
 
 @dataclass(frozen=True)
 class CheckConfig:
-    """tasks: ids, all of the suite if none is given. seeds: how many, from `first_seed` on."""
+    """tasks: ids, all of the suite if none is given. seeds: how many, from `first_seed` on. disturb: what gets in the
+    way of every task."""
 
     suite: str = "virtual"
     tasks: tuple[str, ...] = ()
     seeds: int = 2
     first_seed: int = 0
     parallel: int = 4
+    disturb: tuple[Disturbance, ...] = ()
 
 
 def run(config: CheckConfig) -> bool:
     """Checks, prints what went wrong and the count; whether all trials are right."""
     seeds = range(config.first_seed, config.first_seed + config.seeds)
-    found = asyncio.run(check(config.suite, config.tasks, seeds, config.parallel))
+    found = asyncio.run(check(config.suite, config.tasks, seeds, config.parallel, config.disturb))
     wrong = [trial for trial in found if not trial.right]
     print(*wrong, sep="\n", end="\n" if wrong else "")
     print(f"{len(found) - len(wrong)} of {len(found)} trials are right ({len({t.task for t in found})} tasks)")

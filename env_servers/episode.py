@@ -12,7 +12,7 @@ from typing import Literal
 
 from .protocol.actions import FUNCTIONS
 from .protocol.messages import EvaluateReply, Outcome, StepRecord
-from .suites.virtual.app import State, TaskInstance
+from .suites.suite import State, TaskInstance
 
 Status = Literal["running", "terminated", "truncated", "fault", "closed"]
 
@@ -28,11 +28,12 @@ class Episode:
 
     number: int
     instance: TaskInstance
+    instruction: str = ""
     status: Status = "running"
     steps: list[StepRecord] = field(default_factory=list)
     first_met: list[int | None] = field(default_factory=list)
     last_state: State = field(default_factory=dict)
-    declared: str | None = None  # the status of `terminate`
+    declared: str | None = None  # the status of `terminate`; None where the page ended the episode
     parse_failures: int = 0
     fault: tuple[Outcome, str] | None = None
     verdict: EvaluateReply | None = None
@@ -48,6 +49,8 @@ class Episode:
     def observe(self, state: State, step: int) -> list[bool]:
         """Note the state of observation `step`; returns which checkpoints hold in it."""
         self.last_state = state
+        if step == 0:
+            self.instruction = self.instance.instruction or str(state.get("instruction", ""))
         try:
             held = [bool(checkpoint(state)) for checkpoint in self.instance.checkpoints]
         except Exception as error:  # any failure of a predicate is the grader's, not the policy's
@@ -66,6 +69,8 @@ class Episode:
         ends = action and not record.error and action.name == function and action.arguments["action"] == "terminate"
         if self.status == "running" and ends:
             self.status, self.declared = "terminated", action.arguments["status"]
+        elif self.status == "running" and self.instance.ended(self.last_state):
+            self.status = "terminated"
         elif self.status == "running" and len(self.steps) >= self.instance.task.max_steps:
             self.status = "truncated"
 
@@ -107,7 +112,5 @@ class Episode:
         return "policy_timeout", "the episode was evaluated before the policy had ended it"
 
     def _succeeded(self) -> bool:
-        if not self.instance.task.feasible:
-            return self.declared == "failure"
         complete = prefix_progress(self.first_met) == len(self.first_met)
-        return self.declared == "success" and complete and bool(self.instance.final(self.last_state))
+        return self.instance.succeeded(self.last_state, self.declared, complete)

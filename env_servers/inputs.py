@@ -18,6 +18,7 @@ from .browser import OFF_SCREEN, Screen
 from .protocol.actions import to_pixels
 
 WAIT_LIMIT_S = 1.0  # a policy may ask for any time; a page that is settled needs none
+PAGE_WAIT_LIMIT_S = 60.0  # of a page's own clock (`window.app.wait`), which costs no time
 HOLD_S = (0.6, 5.0)  # shortest and longest long press
 APART_S = 1.0  # event time between two touches: however fast a policy taps, two taps are no double tap
 FARTHEST = 10_000  # css px of one scroll
@@ -37,9 +38,9 @@ _KEYS = {
     **{f"f{number}": f"F{number}" for number in range(1, 13)},
 }  # fmt: skip
 _SYSTEM = {"back": "Back", "home": "Home", "menu": "Menu"}
-_APP = """function (method, argument) {
+_APP = """async function (method, argument) {
   if (!this.app[method]) return false;
-  this.app[method](argument);
+  await this.app[method](argument);
   return true;
 }"""
 _SELECT = """function (x, y, wanted) {
@@ -66,7 +67,8 @@ async def perform(screen: Screen, device: str, arguments: dict[str, Any]) -> Non
         case name if name in UNTOUCHING:
             return
         case "wait":
-            await asyncio.sleep(min(arguments["time"], WAIT_LIMIT_S))
+            if not await screen.call(_APP, "wait", min(arguments["time"], PAGE_WAIT_LIMIT_S)):
+                await asyncio.sleep(min(arguments["time"], WAIT_LIMIT_S))
         case "answer":
             await screen.call(_APP, "answer", arguments["text"])
         case "type":
@@ -78,9 +80,13 @@ async def perform(screen: Screen, device: str, arguments: dict[str, Any]) -> Non
 
 
 def _target(screen: Screen, arguments: dict[str, Any], name: str = "coordinate") -> tuple[int, int] | None:
-    """The call's point in css px; None where it has none."""
+    """The call's point in css px, the centre of a marked element included; None where it has none."""
     if "label" in arguments:
-        raise Unsupported("this screen draws no marks: name the target by its coordinate")
+        label = str(arguments["label"])
+        if not (label.isascii() and label.isdigit() and 1 <= int(label[:9]) <= len(screen.marks)):
+            raise Unsupported(f"the screen draws no mark {label!r}: its marks are 1 to {len(screen.marks)}")
+        x0, y0, x1, y1 = screen.marks[int(label) - 1]["box"]
+        return round((x0 + x1) / 2), round((y0 + y1) / 2)
     if name not in arguments:
         return None
     return to_pixels(*arguments[name], screen.kind.width, screen.kind.height)

@@ -15,12 +15,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from .browser import Browser, PageKind, Screen
+from .browser import Browser, Screen
 from .episode import Episode
+from .errors import UserError
 from .metrics import Metrics
+from .protocol.actions import ARGUMENTS
 from .protocol.messages import CreateSessions, Heartbeat, Lease, Observation, Outcome, StepReply, StepRequest
 from .suites import SUITES, instantiate, tasks
-from .suites.virtual.app import App, TaskInstance
+from .suites.disturb import disturbed
+from .suites.suite import TaskInstance
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +65,6 @@ class Session:
     token: str
     request: CreateSessions
     instance: TaskInstance
-    app: App
     tools: list[dict[str, Any]]
     born: float
     seen: float
@@ -73,9 +75,8 @@ class Session:
     last: Observation | None = None
 
     @property
-    def kind(self) -> PageKind:
-        app = self.app
-        return PageKind(app.name, app.page, app.width, app.height, touch=app.device == "mobile")
+    def device(self) -> str:
+        return self.instance.task.device
 
 
 class Leases:
@@ -107,11 +108,13 @@ class Leases:
                 404, "unknown_task", f"suite {request.suite!r} has no task {request.task!r}; see GET /v1/suites/…/tasks"
             )
         try:
-            instance = instantiate(request.suite, request.task, request.seed)
-        except ValueError as error:
+            instance = disturbed(instantiate(request.suite, request.task, request.seed), request.disturb)
+        except (ValueError, UserError) as error:
             raise Refusal(422, "invalid_request", str(error)) from error
-        app = SUITES[request.suite].registry[instance.task.app]
-        offered = self._offered(app, request.tools)
+        offered = self._offered(instance, request.tools)
+        if request.marks and "label" not in ARGUMENTS[instance.task.device]:
+            detail = f"marks are of no use on {instance.task.device}: its actions take no label; leave them out"
+            raise Refusal(422, "invalid_request", detail)
         if request.count > self.max_sessions:
             raise Refusal(422, "too_many_sessions", f"this server holds at most {self.max_sessions} sessions")
         if len(self._sessions) + request.count > self.max_sessions:
@@ -123,7 +126,7 @@ class Leases:
             raise Refusal(429, "full", detail, retry_after=RETRY_AFTER_S)
         now = self.clock()
         made = [
-            Session(secrets.token_hex(8), secrets.token_urlsafe(24), request, instance, app, offered, now, now)
+            Session(secrets.token_hex(8), secrets.token_urlsafe(24), request, instance, offered, now, now)
             for _ in range(request.count)
         ]
         self._sessions.update({session.id: session for session in made})
@@ -132,16 +135,17 @@ class Leases:
         return [self._lease(session) for session in made]
 
     @staticmethod
-    def _offered(app: App, wanted: bool | list[str]) -> list[dict[str, Any]]:
-        known = {spec.name: spec.schema() for spec in app.tools}
+    def _offered(instance: TaskInstance, wanted: bool | list[str]) -> list[dict[str, Any]]:
+        known = {spec.name: spec.schema() for spec in instance.tools}
         names = (list(known) if wanted else []) if isinstance(wanted, bool) else wanted
         for name in names:
             if name not in known:
-                raise Refusal(422, "unknown_tool", f"app {app.name!r} has no tool {name!r}: {', '.join(known)}")
+                listed = ", ".join(known) or "none"
+                raise Refusal(422, "unknown_tool", f"task {instance.task.id!r} has no tool {name!r}, but: {listed}")
         return [known[name] for name in names]
 
     def _lease(self, session: Session) -> Lease:
-        task, app = session.instance.task, session.app
+        instance, task = session.instance, session.instance.task
         return Lease(
             session=session.id,
             token=session.token,
@@ -149,12 +153,12 @@ class Leases:
             suite=session.request.suite,
             task=task.id,
             seed=session.request.seed,
-            device=app.device,
-            instruction=session.instance.instruction,
-            css_width=app.width,
-            css_height=app.height,
+            device=task.device,
+            instruction=instance.instruction or task.instruction_template,
+            css_width=instance.page.width,
+            css_height=instance.page.height,
             max_steps=task.max_steps,
-            total=len(session.instance.checkpoints),
+            total=len(instance.checkpoints),
             tools=session.tools,
         )
 

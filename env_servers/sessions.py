@@ -25,13 +25,13 @@ from .protocol.messages import (
     Action,
     EpisodeReply,
     EvaluateReply,
+    Mark,
     Observation,
     ScriptReply,
     StepRecord,
     StepReply,
     StepRequest,
 )
-from .suites.virtual.app import scripted_move
 from .suites.virtual.gestures import elements_of
 
 _log = logging.getLogger(__name__)
@@ -64,9 +64,9 @@ class SessionStore(Leases):
         for last_try in (False, True):
             try:
                 if session.screen is None:
-                    session.screen = await self.browser.lease(session.kind)
+                    session.screen = await self.browser.lease(session.instance.page)
                 await session.screen.load(session.instance.initial)
-                return await session.screen.view()
+                return await session.screen.view(session.request.marks)
             except (BrowserLost, PageError, UserError) as error:
                 await self._release(session)
                 if last_try or not isinstance(error, BrowserLost):
@@ -104,8 +104,8 @@ class SessionStore(Leases):
             with self.metrics.step_seconds.time(), self.metrics.in_flight.track_inprogress():
                 try:
                     error, result = await self._act(session, request)
-                    touched = error is None and not _touches_nothing(request.action, session.app.device)
-                    view = await session.screen.view() if touched else None
+                    touched = error is None and not _touches_nothing(request.action, session.device)
+                    view = await session.screen.view(session.request.marks) if touched else None
                 except Exception as lost:  # whatever it was: nobody knows what the screen shows now
                     if not isinstance(lost, BrowserLost | PageError):
                         _log.exception("step %d of session %s", request.step, session.id)
@@ -124,7 +124,7 @@ class SessionStore(Leases):
                     held=held,
                 )
             )
-            self.metrics.steps.labels(session.app.device).inc()
+            self.metrics.steps.labels(session.device).inc()
             await self._settle(session)
             return StepReply(
                 observation=session.last,
@@ -138,7 +138,7 @@ class SessionStore(Leases):
         """(why the call was not carried out, the result of a tool)."""
         if request.action is None:
             return None, None
-        call, device = Call(request.action.name, request.action.arguments), session.app.device
+        call, device = Call(request.action.name, request.action.arguments), session.device
         if failure := validate_call(call, device, session.tools):
             return failure, None
         if call.name != FUNCTIONS[device]:
@@ -173,7 +173,7 @@ class SessionStore(Leases):
                 raise await self._crash(session, lost) from lost
             names = [tool["function"]["name"] for tool in session.tools]
             try:
-                move = scripted_move(session.app, session.instance, episode.last_state, elements, episode.met, names)
+                move = session.instance.move(episode.last_state, elements, episode.met, names)
             except ValueError as error:
                 raise Refusal(500, "script_failed", f"{session.instance.task.id}: {error}") from error
             return ScriptReply(action=Action(**move.call), conclusion=move.conclusion, box=move.box)
@@ -187,7 +187,7 @@ class SessionStore(Leases):
             suite=session.request.suite,
             task=episode.instance.task.id,
             seed=session.request.seed,
-            instruction=episode.instance.instruction,
+            instruction=episode.instruction,
             status=episode.status,
             steps=list(episode.steps),
         )
@@ -237,20 +237,21 @@ class SessionStore(Leases):
         """What the policy sees before `step`; view None: the same screen as before."""
         if view is None:
             return session.last.model_copy(update={"step": step, "tool_results": results})
-        app = session.app
+        page = session.instance.page
         return Observation(
             episode=session.episode.number,
             step=step,
-            device=app.device,
-            instruction=session.instance.instruction,
+            device=session.device,
+            instruction=session.episode.instruction,
             screenshot=view.png_base64,
             width=view.width,
             height=view.height,
-            css_width=app.width,
-            css_height=app.height,
-            device_pixel_ratio=view.width / app.width,
+            css_width=page.width,
+            css_height=page.height,
+            device_pixel_ratio=view.width / page.width,
             tool_results=results,
             state_hash=state_hash(view.state),
+            marks=[Mark(label=k, **element) for k, element in enumerate(view.marks, start=1)],
         )
 
 

@@ -16,6 +16,7 @@ Device = Literal["mobile", "desktop", "web"]
 Outcome = Literal[
     "success", "fail", "format_fail", "step_limit", "policy_timeout", "env_crash", "reset_failed", "grader_error"
 ]
+Disturbance = Literal["popup", "cookies", "permission", "notification", "loading", "tick", "order", "rotate", "slider"]
 FAULTS: tuple[Outcome, ...] = ("env_crash", "reset_failed", "grader_error")  # never scored, in no denominator (R24)
 MOST_SESSIONS_A_CALL = 256
 
@@ -43,7 +44,9 @@ class CreateSessions(Message):
 
     ttl_s: hard limit of each session's life. idle_s: it ends earlier when its owner is silent for this long; every
     request counts, a heartbeat too. tools: true offers all tools of the app, a list those named. script: the owner may
-    ask for the task's scripted moves.
+    ask for the task's scripted moves. disturb: what gets in the way, in this order, at places and times that the seed
+    decides; `max_steps` of the lease grows accordingly. marks: number the elements on the screenshot, so that actions
+    may name them by `label` (families whose actions take one).
     """
 
     suite: str = "virtual"
@@ -54,6 +57,8 @@ class CreateSessions(Message):
     idle_s: float = Field(300, gt=0, le=86_400)
     tools: bool | list[str] = False
     script: bool = False
+    disturb: list[Disturbance] = Field(default_factory=list, max_length=8)
+    marks: bool = False
 
 
 class Lease(Message):
@@ -77,11 +82,20 @@ class Lease(Message):
     tools: list[dict[str, Any]]
 
 
+class Mark(Message):
+    """An element as its mark names it: label as in actions, name as the page reports it, box in css px."""
+
+    label: int
+    name: str
+    box: tuple[float, float, float, float]
+
+
 class Observation(Message):
     """The screen before step `step` of an episode.
 
     screenshot: base64 PNG of `width` x `height` pixels (measured from the PNG itself), css_width x css_height css px.
-    tool_results: those of the call that led here. state_hash: SHA-256 of the state's canonical JSON.
+    tool_results: those of the call that led here. state_hash: SHA-256 of the state's canonical JSON. marks: what the
+    numbers on the screenshot stand for, where the session asked for marks.
     """
 
     episode: int
@@ -96,6 +110,7 @@ class Observation(Message):
     device_pixel_ratio: float
     tool_results: list[dict[str, Any]]
     state_hash: str
+    marks: list[Mark] = Field(default_factory=list)
 
     @property
     def png(self) -> bytes:

@@ -1,18 +1,24 @@
-"""The task suites: `SUITES[name]` offers `tasks()` (task by id) and `instantiate(task, seed)`."""
+"""The task suites by name; what each gives is said in `suite.Suite`."""
 
 from __future__ import annotations
 
-from types import ModuleType
+from collections.abc import Mapping
 
 from env_servers.errors import UserError
 
-from . import virtual
-from .virtual.app import Task, TaskInstance
+from . import miniwob, virtual
+from .suite import Suite, Task, TaskInstance
+from .virtual import infeasible
 
-SUITES: dict[str, ModuleType] = {"virtual": virtual}
+SUITES: dict[str, Suite] = {
+    "virtual": virtual,
+    "infeasible": infeasible,
+    "miniwob": miniwob,
+    "miniwob25": miniwob.SMALL,
+}
 
 
-def tasks(suite: str) -> dict[str, Task]:
+def tasks(suite: str) -> Mapping[str, Task]:
     """All tasks of a suite by id; raises UserError for an unknown suite."""
     if suite not in SUITES:
         raise UserError(f"there is no suite {suite!r}; choose one of: {', '.join(sorted(SUITES))}")

@@ -22,6 +22,7 @@ from pydantic import TypeAdapter
 
 from env_servers.protocol.messages import (
     CreateSessions,
+    Disturbance,
     EpisodeReply,
     EvaluateReply,
     Heartbeat,
@@ -108,12 +109,15 @@ class EnvClient:
         tools: bool | Iterable[str] = False,
         *,
         script: bool = False,
+        disturb: Iterable[Disturbance] = (),
+        marks: bool = False,
         ttl_s: float = 3600,
         idle_s: float = 300,
     ) -> list[Session]:
         """`count` sessions on one task and seed, in one call (R38).
 
         tools: True offers all tools of the app, names offer those. script: scripted moves may be asked for.
+        disturb: what gets in the way. marks: number the elements on the screenshots.
         Raises UserError for an unreachable server, a wrong token, an unknown task, a server that stays full.
         """
         request = CreateSessions(
@@ -123,6 +127,8 @@ class EnvClient:
             count=count,
             tools=tools if isinstance(tools, bool) else list(tools),
             script=script,
+            disturb=list(disturb),
+            marks=marks,
             ttl_s=ttl_s,
             idle_s=idle_s,
         )

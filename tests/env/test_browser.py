@@ -149,6 +149,33 @@ def test_pages_are_used_again_until_they_are_worn(run, browser, monkeypatch):
     run(play())
 
 
+def test_only_the_pages_used_last_are_kept(run, browser, monkeypatch):
+    async def play():
+        old, new = [await browser.lease(PageKind(name, LOG_PAGE, 120, 90)) for name in ("old", "new")]
+        monkeypatch.setattr("env_servers.browser.IDLE_PAGES", len(browser._idle) + 1)
+        known = list(browser._idle)
+        await browser.release(old)
+        await browser.release(new)
+        gone, *kept = [*known, old, new]
+        assert browser._idle == kept and gone.page.is_closed() and not new.page.is_closed()
+
+    run(play())
+
+
+@pytest.mark.parametrize("reload", [False, True])
+def test_a_document_that_keeps_something_is_loaded_anew(run, browser, reload):
+    async def play():
+        screen = await browser.lease(PageKind("keeps", LOG_PAGE, 120, 90, after="window.kept = 0", reload=reload))
+        counts = []
+        for _ in range(3):
+            await screen.load({"log": []})
+            counts.append(await screen.call("function () { return this.kept++ }"))
+        await browser.release(screen)
+        return counts
+
+    assert run(play()) == ([0, 0, 0] if reload else [0, 1, 2])
+
+
 def test_png_size_reads_the_header():
     buffer = io.BytesIO()
     Image.new("RGB", (37, 51)).save(buffer, "PNG")

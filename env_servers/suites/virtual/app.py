@@ -20,29 +20,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from .. import suite
+from ..suite import SEEDS, PageKind, State, ToolSpec, split_of
 from .gestures import CallDict, Element, Hand, Move
 
-State = dict[str, Any]
+__all__ = ["SEEDS", "App", "State", "Subtask", "Task", "TaskInstance", "ToolSpec", "split_of"]
+
 Slots = dict[str, Any]
 
 START = "start"
 LONGEST_PATH = 4
 MOST_ACTIONS = 8  # of a script, without terminate
 MOST_TASKS = 40  # of an app
-
-SEEDS: dict[str, range] = {
-    "train": range(0, 100_000),
-    "pretrain": range(100_000, 1_000_000),
-    "evaluation": range(1_000_000, 1_100_000),
-}
-
-
-def split_of(seed: int) -> str:
-    """The split that owns `seed`; raises ValueError for a seed of none."""
-    for split, seeds in SEEDS.items():
-        if seed in seeds:
-            return split
-    raise ValueError(f"seed {seed} belongs to no split; seeds run from 0 to {SEEDS['evaluation'].stop - 1}")
 
 
 def state_hash(state: State) -> str:
@@ -53,28 +42,6 @@ def state_hash(state: State) -> str:
 def generator(*parts: object) -> random.Random:
     """A random generator that depends on the parts' text alone (not on Python's hash seed)."""
     return random.Random(":".join(map(str, parts)))
-
-
-@dataclass(frozen=True)
-class ToolSpec:
-    """An MCP-style tool of an app, called as `window.app.tool(name, arguments)`; `parameters` is a JSON schema."""
-
-    name: str
-    description: str
-    parameters: dict[str, Any]
-
-    @classmethod
-    def of(
-        cls, name: str, description: str, required: dict[str, Any], optional: dict[str, Any] | None = None
-    ) -> ToolSpec:
-        """A tool with `required` and `optional` arguments, each a name and its JSON schema."""
-        properties = {**required, **(optional or {})}
-        return cls(name, description, {"type": "object", "properties": properties, "required": list(required)})
-
-    def schema(self) -> dict[str, Any]:
-        """The tool as a prompt offers it."""
-        function = {"name": self.name, "description": self.description, "parameters": self.parameters}
-        return {"type": "function", "function": function}
 
 
 @dataclass(frozen=True)
@@ -89,6 +56,7 @@ class Subtask:
     touches(slots): the facts of `App.outcome` that it may change · lasting: must still hold at the end
     tool(slots): the one tool call that does it, where there is one
     feasible: false where only terminate(failure) is right
+    needs: slots without whose thing or folder it cannot be done
     """
 
     id: str
@@ -103,35 +71,39 @@ class Subtask:
     lasting: bool = True
     tool: Callable[[Slots], CallDict] | None = None
     feasible: bool = True
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Task:
-    """A path through an app's DAG; one task has as many instances as there are seeds."""
+class Task(suite.Task):
+    """A path through an app's DAG."""
 
-    id: str
     app: str
-    device: str
     path: tuple[str, ...]
-    instruction_template: str
-    tags: tuple[str, ...]
-    tool_beneficial: int
-    feasible: bool
-    max_steps: int
 
 
 @dataclass(frozen=True)
-class TaskInstance:
-    """A task with its slots filled: `initial` is the state to load, `checkpoints` K pure predicates of a state."""
+class TaskInstance(suite.TaskInstance):
+    """A task with its slots filled.
 
-    task: Task
-    seed: int
-    instruction: str
+    final: whether the end state is right, all checkpoints having been met. absent: the subtask that cannot be done.
+    """
+
+    app: App
     slots: Slots
-    initial: State
-    checkpoints: tuple[Callable[[State], bool], ...]
     final: Callable[[State], bool]
     subtask_texts: tuple[str, ...]
+    absent: str = ""
+
+    def succeeded(self, state: State, declared: str | None, complete: bool) -> bool:
+        """All checkpoints in order and the end state; what is infeasible is solved by terminate(failure) alone (R4)."""
+        if not self.task.feasible:
+            return declared == "failure"
+        return declared == "success" and complete and bool(self.final(state))
+
+    def move(self, state: State, elements: Sequence[Element], met: Sequence[bool], tools: Sequence[str]) -> Move:
+        """See `scripted_move`."""
+        return scripted_move(self.app, self, state, elements, met, tools)
 
 
 @dataclass(frozen=True)
@@ -161,6 +133,10 @@ class App:
 
     def __post_init__(self) -> None:
         check_dag(self.subtasks, self.name)
+
+    @cached_property
+    def kind(self) -> PageKind:
+        return PageKind(self.name, self.page, self.width, self.height, touch=self.device == "mobile")
 
     @property
     def hand(self) -> Hand:
@@ -307,7 +283,19 @@ def make_instance(app: App, task: Task, seed: int) -> TaskInstance:
         return lambda state: subtask.checkpoint(state, slots)
 
     texts = tuple(subtask.text.format(**slots) for subtask in subtasks)
-    return TaskInstance(task, seed, " ".join(texts), slots, initial, tuple(map(bind, subtasks)), final, texts)
+    return TaskInstance(
+        task=task,
+        seed=seed,
+        page=app.kind,
+        instruction=" ".join(texts),
+        initial=initial,
+        checkpoints=tuple(map(bind, subtasks)),
+        tools=app.tools,
+        app=app,
+        slots=slots,
+        final=final,
+        subtask_texts=texts,
+    )
 
 
 def scripted_move(
@@ -321,14 +309,14 @@ def scripted_move(
     """The script of a task: the next move from the present state towards the first checkpoint not in `met`.
 
     met: for every checkpoint whether it was met at some step so far. tools: names of the tools that the script may
-    call; it calls one where that does a whole subtask in fewer actions. Ends with terminate(success), or, on an
-    infeasible task, with terminate(failure) at once.
+    call; it calls one where that does a whole subtask in fewer actions. Ends with terminate(success), or, where a
+    subtask cannot be done, with terminate(failure).
     """
-    if not instance.task.feasible:
-        return app.hand.give_up()
     for done, name, text in zip(met, instance.task.path, instance.subtask_texts, strict=True):
         if done:
             continue
+        if name == instance.absent:
+            return app.hand.give_up()
         subtask = app.by_id[name]
         if subtask.tool and app.by_tool(subtask):
             call = subtask.tool(instance.slots)

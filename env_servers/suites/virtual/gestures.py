@@ -103,6 +103,12 @@ class Hand:
         """A page-wise scroll (web)."""
         return Move(self._call("scroll", direction=direction), f"Scroll {direction}.")
 
+    def select(self, elements: Sequence[Element], name: str, option: str) -> Move:
+        """An option of the list called `name` (web)."""
+        element = self._at(elements, name)
+        call = self._call("select", option=option, coordinate=self._grid(*element.centre))
+        return Move(call, f"Select {option}.", element.box)
+
     def keys(self, *keys: str) -> Move:
         """A key or a combination of keys (desktop)."""
         return Move(self._call("key", keys=list(keys)), f"Press {' '.join(keys)}.")
@@ -114,6 +120,10 @@ class Hand:
     def type(self, text: str) -> Move:
         """Text into the focused box."""
         return Move(self._call("type", text=text), f"Type {text}.")
+
+    def wait(self, seconds: float) -> Move:
+        """Time for the screen."""
+        return Move(self._call("wait", time=seconds), "Wait.")
 
     def answer(self, text: str) -> Move:
         """The answer to the question of the task."""

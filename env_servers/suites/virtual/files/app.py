@@ -216,6 +216,7 @@ SUBTASKS = (
         after=(START, "view"), at="root", actions=2,
         touches=lambda slots: facts(fact("star", slots["star"])),
         tool=lambda slots: _call("star_file", name=slots["star"]),
+        needs=("star",),
     ),
     Subtask(
         "move", "Move the {move} to the {move_folder} folder.",
@@ -223,6 +224,7 @@ SUBTASKS = (
         lambda state, slots, elements: _drag(state, elements, slots["move"], "", slots["move_folder"]),
         after=(START, "view", "star"), at="root", actions=2,
         touches=lambda slots: _both(slots, "move"),
+        needs=("move", "move_folder"),
     ),
     Subtask(
         "delete", "Delete the {delete}.",
@@ -231,6 +233,7 @@ SUBTASKS = (
         after=(START, "view", "star", "move"), at="root", actions=2,
         touches=lambda slots: facts(fact("file", slots["delete"]), fact("star", slots["delete"])),
         tool=lambda slots: _call("delete_file", name=slots["delete"]),
+        needs=("delete",),
     ),
     Subtask(
         "copy", "Copy the {copy} to the {copy_folder} folder.",
@@ -239,6 +242,7 @@ SUBTASKS = (
         after=(START, *_ROOT), at="root", actions=4, ends="folder",
         touches=lambda slots: facts(fact("file", slots["copy_folder"], slots["copy"])),
         tool=lambda slots: _call("copy_file", name=slots["copy"], folder=slots["copy_folder"]),
+        needs=("copy", "copy_folder"),
     ),
     Subtask(
         "takeout", "Take the {takeout} out of the {takeout_folder} folder.",
@@ -246,6 +250,7 @@ SUBTASKS = (
         lambda state, slots, elements: _drag(state, elements, slots["takeout"], slots["takeout_folder"], ""),
         after=(START, *_ROOT), at="root", actions=3, ends="folder",
         touches=lambda slots: _both(slots, "takeout"),
+        needs=("takeout", "takeout_folder"),
     ),
     Subtask(
         "purge", "Delete the {purge} in the {purge_folder} folder.",
@@ -254,24 +259,28 @@ SUBTASKS = (
         after=(START, *_ROOT), at="root", actions=3, ends="folder",
         touches=lambda slots: facts(fact("file", slots["purge_folder"], slots["purge"]), fact("star", slots["purge"])),
         tool=lambda slots: _call("delete_file", name=slots["purge"], folder=slots["purge_folder"]),
+        needs=("purge", "purge_folder"),
     ),
     Subtask(
         "open", "Open the {open_folder} folder.",
         lambda state, slots: state["place"] == slots["open_folder"],
         _open,
         after=(START, *_ROOT, *_FOLDER), at="root", actions=1, ends="folder", lasting=False,
+        needs=("open_folder",),
     ),
     Subtask(
         "select", "Select the {select}.",
         lambda state, slots: not state["place"] and state["selected"] == slots["select"],
         lambda state, slots, elements: _select(state, elements, slots["select"]) or HAND.tap(elements, slots["select"]),
         after=(START, *_ROOT, *_FOLDER), at="root", actions=1, lasting=False,
+        needs=("select",),
     ),
     Subtask(
         "ask", "How many things are in the {ask_folder} folder?",
         lambda state, slots: state["answer"] == str(len(state["folders"][slots["ask_folder"]])),
         _ask,
         after=(START, *_ROOT, *_FOLDER), at="root", actions=2, ends="folder",
+        needs=("ask_folder",),
     ),
     Subtask(
         "missing", "Delete the {missing}.",

@@ -206,6 +206,7 @@ SUBTASKS = (
         lambda state, slots: state["screen"] == "detail" and state["item"] == slots["show"],
         lambda state, slots, elements: _to_thing(state, elements, slots["show"]) or HAND.tap(elements, slots["show"]),
         after=(START,), at="list", actions=1, ends="detail", lasting=False,
+        needs=("show",),
     ),
     Subtask(
         "star", "Star the {star}.",
@@ -213,6 +214,7 @@ SUBTASKS = (
         _on_detail("star", "star"),
         after=(START, "show"), at="list", actions=2, ends="detail",
         touches=lambda slots: facts(fact("star", slots["star"])),
+        needs=("star",),
     ),
     Subtask(
         "unstar", "Remove the star of the {unstar}.",
@@ -220,6 +222,7 @@ SUBTASKS = (
         _on_detail("unstar", "star"),
         after=(START, "star"), at="list", actions=2, ends="detail",
         touches=lambda slots: facts(fact("star", slots["unstar"])),
+        needs=("unstar",),
     ),
     Subtask(
         "mark", "Mark the {mark}.",
@@ -228,6 +231,7 @@ SUBTASKS = (
         after=(START, *_FIRST), at="list", actions=1,
         touches=lambda slots: facts(fact("mark", slots["mark"])),
         tool=_set_mark("mark", True),
+        needs=("mark",),
     ),
     Subtask(
         "unmark", "Remove the mark of the {unmark}.",
@@ -236,6 +240,7 @@ SUBTASKS = (
         after=(START, *_FIRST, "mark"), at="list", actions=1,
         touches=lambda slots: facts(fact("mark", slots["unmark"])),
         tool=_set_mark("unmark", False),
+        needs=("unmark",),
     ),
     Subtask(
         "delete", "Delete the {delete}.",
@@ -243,6 +248,7 @@ SUBTASKS = (
         _on_detail("delete", "trash"),
         after=(START, *_FIRST, *_MARKS), at="list", actions=2,
         touches=lambda slots: facts(*(fact(kind, slots["delete"]) for kind in ("thing", "star", "mark"))),
+        needs=("delete",),
     ),
     Subtask(
         "order", "Order {order_words}.",
@@ -251,6 +257,7 @@ SUBTASKS = (
         after=(START, *_FIRST, *_MARKS, "delete"), at="form", actions=3, ends="done",
         touches=lambda slots: facts(fact("order", slots["order"])),
         tool=lambda slots: _call("add_order", thing=slots["order"], amount=slots["order_amount"]),
+        needs=("order",),
     ),
     Subtask(
         "cancel", "Cancel the {cancel} order.",
@@ -259,12 +266,14 @@ SUBTASKS = (
         after=(START, *_FIRST, *_MARKS, "delete", "order"), at="done", actions=2,
         touches=lambda slots: facts(fact("order", slots["cancel"])),
         tool=lambda slots: _call("cancel_order", thing=slots["cancel"]),
+        needs=("cancel",),
     ),
     Subtask(
         "pick", "Pick the {pick} in the form.",
         lambda state, slots: state["screen"] == "form" and state["form"]["pick"] == slots["pick"],
         _pick,
         after=(START, *_FIRST, *_MARKS, "delete", "cancel"), at="form", actions=1, lasting=False,
+        needs=("pick",),
     ),
     Subtask(
         "finished", "Open the done tab.",

@@ -220,6 +220,7 @@ SUBTASKS = (
         after=(START,), at="shop", actions=1,
         touches=_bought("add"),
         tool=lambda slots: _call("add_to_cart", thing=slots["add"], amount=1),
+        needs=("add",),
     ),
     Subtask(
         "buy", "Find the {buy} and add one.",
@@ -228,6 +229,7 @@ SUBTASKS = (
         after=(START, "add"), at="shop", actions=4,
         touches=_bought("buy"),
         tool=lambda slots: _call("add_to_cart", thing=slots["buy"], amount=1),
+        needs=("buy",),
     ),
     Subtask(
         "set", "Change the {set} to {set_amount}.",
@@ -235,6 +237,7 @@ SUBTASKS = (
         _set,
         after=(START, *_ADDING), at="cart", actions=2,
         touches=_bought("set"),
+        needs=("set",),
     ),
     Subtask(
         "remove", "Remove the {remove} from the cart.",
@@ -243,6 +246,7 @@ SUBTASKS = (
         after=(START, *_ADDING, "set"), at="cart", actions=2,
         touches=_bought("remove"),
         tool=lambda slots: _call("remove_from_cart", thing=slots["remove"]),
+        needs=("remove",),
     ),
     Subtask(
         "checkout", "Check out.",
@@ -263,6 +267,7 @@ SUBTASKS = (
         lambda state, slots: state["page"] == "shop" and state["colour"] == slots["filter"],
         _filter,
         after=(START, *_ADDING, *_CART), at="shop", actions=1, lasting=False,
+        needs=("filter",),
     ),
     Subtask(
         "scroll", "Scroll down.",
