@@ -5,6 +5,7 @@
     gui-rl env serve|check|tasks             environment servers
     gui-rl eval CHECKPOINT                   success of a policy in live environments
     gui-rl report RUN                        (re)write RUN/report.html
+    gui-rl compile --model … --topology …    memory and step time on a slice of TPUs that is not there
 
 Whatever the user can put right ends as one line and exit code 2.
 """
@@ -49,6 +50,7 @@ def _dispatch(arguments: list[str]) -> None:
         "env": _env,
         "eval": _eval,
         "report": _report,
+        "compile": _compile,
     }
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE)
@@ -174,6 +176,12 @@ def _report(arguments: list[str]) -> None:
     from gui_rl.report.report import write_report
 
     print(write_report(parse(ReportOptions, arguments, "report").run))
+
+
+def _compile(arguments: list[str]) -> None:
+    from gui_rl.scale import compile, report
+
+    report.main(parse(compile.CompileOptions, arguments, "compile"))
 
 
 if __name__ == "__main__":
