@@ -30,10 +30,11 @@ from gui_rl.model.params import ShardingRules, abstract_params, param_specs, sha
 from gui_rl.scale.chips import Topology
 from gui_rl.scale.hlo import collective_bytes
 
-# Set before libtpu is loaded: no metadata server, no host list, and other processes may use it too.
+# Set before libtpu is loaded: no metadata server and no host list are asked (the type says nothing about the topology
+# that is compiled for), and other processes may use it too.
 ENVIRONMENT = {
     "TPU_SKIP_MDS_QUERY": "1",
-    "TPU_ACCELERATOR_TYPE": "none",
+    "TPU_ACCELERATOR_TYPE": "v5p-8",
     "TPU_WORKER_HOSTNAMES": "localhost",
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
 }
