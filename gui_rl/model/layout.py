@@ -32,6 +32,7 @@ class Layout:
 
     @property
     def platform(self) -> str:
+        """What its devices are: "cpu", "gpu" or "tpu" (also where they are only described)."""
         return self.mesh.devices.flat[0].platform
 
     def mesh_axes(self, axis: str) -> tuple[str, ...]:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 KINDS = ("all-gather", "all-reduce", "reduce-scatter", "all-to-all", "ragged-all-to-all", "collective-permute")
 BYTES = {"pred": 1, "bf16": 2}  # the other types' names end in their bits
 
+NO_CALLS = {"reduce", "sort", "scatter", "map", "reduce-window", "select-and-scatter", "async-update", "async-done"}
+
 _HEADER = re.compile(r"^(ENTRY )?%?([\w.-]+) \(.*\{$")
 _INSTRUCTION = re.compile(r"^\s+(ROOT )?%?([\w.-]+) = (.*)$")
 _OPERATION = re.compile(r"(?<=[\])} ])([a-z][a-z0-9-]*)\(")
@@ -106,7 +108,7 @@ def _read(computation: _Computation, name: str, rest: str, is_root: bool) -> Non
     elif kind.removesuffix("-start") in KINDS:
         kind = kind.removesuffix("-start")
         computation.sent[kind] += received(kind, _sizes(result), _group(rest))
-    elif kind not in ("reduce", "sort", "scatter", "map", "reduce-window", "select-and-scatter"):
+    elif kind not in NO_CALLS:
         computation.calls += [(kind, called) for called in _CALLED.findall(rest)]
 
 

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gui_rl.errors import UserError
 from gui_rl.learn.state import make_mesh
 from gui_rl.model import attention, layout
 from gui_rl.model.params import ShardingRules
@@ -116,6 +117,59 @@ def test_splash_equals_the_reference(heads, groups, dim, branches):
     splash, reference = (outcome(query, key, value, mask, kernel) for kernel in ("splash", "xla"))
     for ours, expected in zip(splash, reference, strict=True):
         np.testing.assert_allclose(ours, expected, atol=2e-5)
+
+
+class Elsewhere(layout.Layout):
+    """A layout on a TPU, or on another platform that is not here."""
+
+    platform = "tpu"
+
+
+class OnGpu(Elsewhere):
+    platform = "gpu"
+
+
+class OnCpu(Elsewhere):
+    platform = "cpu"
+
+
+@pytest.mark.parametrize(
+    ("changed", "kernel", "why"),
+    [
+        ({}, "splash", ""),
+        ({"platform": "gpu"}, "cudnn", ""),
+        ({"platform": "cpu"}, "xla", "no kernel for cpu"),
+        ({"kernel": "xla"}, "xla", "asked for"),
+        ({"layout": None}, "xla", "did not say"),
+        ({"mask": jnp.ones((2, 512, 512), bool)}, "xla", "array"),
+        ({"length": 128}, "xla", "shorter than 256"),
+        ({"platform": "gpu", "dtype": jnp.float32}, "xla", "float32"),
+        ({"platform": "gpu", "dim": 60}, "xla", "60"),
+        ({"platform": "gpu", "length": 513}, "xla", "513"),
+        ({"length": 513, "dim": 60, "dtype": jnp.float32}, "splash", ""),
+        ({"heads": 3}, "xla", "3 heads"),
+        ({"rows": 3}, "xla", "3 batch"),
+    ],
+)
+def test_the_choice_of_a_kernel(changed, kernel, why):
+    settings = {"rows": 4, "length": 512, "heads": 4, "dim": 128, "dtype": jnp.bfloat16} | changed
+    query, key = (
+        jax.ShapeDtypeStruct((settings["rows"], settings["length"], heads, settings["dim"]), settings["dtype"])
+        for heads in (settings["heads"], 2)
+    )
+    mesh = jax.sharding.AbstractMesh((1, 2, 1, 2), ("replica", "fsdp", "expert", "tensor"))
+    kinds = {"tpu": Elsewhere, "gpu": OnGpu, "cpu": OnCpu}
+    where = kinds[settings.get("platform", "tpu")](mesh, ShardingRules(), settings.get("kernel", "auto"))
+    where = settings.get("layout", where)
+    mask = settings.get("mask", attention.block_mask(jnp.ones((4, 8), jnp.int32)))
+    chosen, reason = attention.choose(where, query, key, mask)
+    assert chosen == kernel and why in reason and bool(reason) == (kernel == "xla")
+
+
+def test_an_unknown_kernel_is_refused():
+    with pytest.raises(UserError, match="flash.*splash"):
+        with layout.on_mesh(make_mesh(), ShardingRules(), "flash"):
+            pass
 
 
 def test_splash_sees_a_whole_image():

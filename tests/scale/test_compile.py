@@ -3,14 +3,16 @@
 import importlib.util
 import json
 
+import jax
 import pytest
 
 from gui_rl import cli
 from gui_rl.errors import UserError
 from gui_rl.scale import aot, report
-from gui_rl.scale.arithmetic import Roofline
-from gui_rl.scale.chips import CHIPS, GIB, sizes, topology
-from gui_rl.scale.compile import CompileOptions, Estimate, Outcome, plan
+from gui_rl.scale import compile as compile_module
+from gui_rl.scale.arithmetic import Roofline, param_count
+from gui_rl.scale.chips import CHIPS, GIB, Topology, sizes, topology
+from gui_rl.scale.compile import CompileOptions, Estimate, Outcome, plan, run
 
 
 @pytest.mark.parametrize(
@@ -109,6 +111,29 @@ def test_the_command_ends_with_code_2_and_still_writes_its_figures(monkeypatch, 
         assert figures["train step: MFU, best"] == pytest.approx(100 * 1e18 / (32 * 459e12) / 4)
         assert figures["train step: MFU, worst"] == pytest.approx(100 * 1e18 / (32 * 459e12) / 7)
         assert {"name", "revision", "machine", "options"} <= set(written)
+
+
+@pytest.mark.parametrize(
+    ("options", "programs"),
+    [
+        (CompileOptions(model="gui-tiny", task="sample", seq=64, patches=80), ["prefill", "decoding step"]),
+        (
+            CompileOptions(model="gui-tiny", task="rl", teachers=("gui-tiny",) * 2, seq=64, patches=80),
+            ["train step", "score by gui-tiny", "score by gui-tiny"],
+        ),
+    ],
+)
+def test_the_programs_of_a_task_are_lowered(options, programs, monkeypatch):
+    """Up to the compiler, on this machine's one device, which is taken for a slice of one chip."""
+    monkeypatch.setattr(compile_module, "topology", lambda name: Topology(CHIPS["v5p"], (1, 1, 1)))
+    monkeypatch.setattr(aot, "described_devices", lambda topology: jax.devices()[:1])
+    monkeypatch.setattr(aot, "measure", lambda name, lowered: aot.Measured(name, arguments=len(lowered.as_text())))
+    made = run(options)
+    assert [estimate.measured.name for estimate in made.estimates] == programs and made.fits
+    assert all(estimate.measured.arguments > 0 and estimate.needed > 0 for estimate in made.estimates)
+    params = param_count(made.plan.cfg)
+    # Sampling keeps 16-bit weights; training 32-bit ones, two moments and a gradient, and two 32-bit teachers.
+    assert made.fixed == pytest.approx(params * (2 if options.task == "sample" else 16 + 8), rel=1e-4)
 
 
 @pytest.mark.parametrize(
