@@ -106,32 +106,35 @@ def _read(computation: _Computation, name: str, rest: str, is_root: bool) -> Non
         names = sides[1].replace("%", "").split(", ") if sides else _CALLED.findall(rest)
         computation.choices.append(names)
     elif kind.removesuffix("-start") in KINDS:
-        kind = kind.removesuffix("-start")
-        computation.sent[kind] += received(kind, _sizes(result), _group(rest))
+        started, kind = kind.endswith("-start"), kind.removesuffix("-start")
+        computation.sent[kind] += received(kind, _sizes(result), _group(rest), started)
     elif kind not in NO_CALLS:
         computation.calls += [(kind, called) for called in _CALLED.findall(rest)]
 
 
-def received(kind: str, sizes: list[float], group: int) -> float:
+def received(kind: str, sizes: list[float], group: int, started: bool = False) -> float:
     """Bytes that one device receives, from the sizes of the arrays in the collective's result.
 
-    An asynchronous start gives operand and result together: the larger is the result of a gather, the operand of a
-    scatter. A group of 0 stands for unknown, and is taken as large.
+    Several arrays may travel together. An asynchronous start (of a gather or a permutation) gives its operands first,
+    and then as many results. A group of 0 stands for unknown, and is taken as large.
     """
     share = 1 - 1 / group if group else 1.0
-    whole = max(sizes, default=0.0)
+    if started and kind in ("all-gather", "collective-permute"):
+        sizes = sizes[len(sizes) // 2 :]
+    moved = sum(sizes)
     if kind == "collective-permute":
-        return whole
-    if kind == "all-reduce":
-        return 2 * share * sum(sizes)
-    if kind == "reduce-scatter":  # the result is one part of the operand, unless the start names both
-        return share * (whole if len(sizes) > 1 else whole * max(group, 1))
-    return share * (whole if kind == "all-gather" else sum(sizes))
+        return moved
+    if kind == "reduce-scatter":  # a result is one part of its operand
+        return share * moved * max(group, 1)
+    return share * moved * (2 if kind == "all-reduce" else 1)
 
 
 def _sizes(result: str) -> list[float]:
-    sizes = []
+    """Bytes of the arrays in a result; of a tuple's scalars, which are a start's flags, none."""
+    sizes, tuple_ = [], result.count("[") > 1
     for kind, shape in _ARRAY.findall(result):
+        if tuple_ and not shape:
+            continue
         bits = re.search(r"(\d+)", kind)
         if kind in BYTES or bits:
             width = BYTES.get(kind) or int(bits[1]) / 8

@@ -84,19 +84,20 @@ def test_a_loop_whose_turns_are_not_written_is_said_so():
 
 
 @pytest.mark.parametrize(
-    ("kind", "sizes", "group", "expected"),
+    ("kind", "sizes", "group", "started", "expected"),
     [
-        ("all-gather", [800.0], 8, 700.0),
-        ("all-gather", [100.0, 800.0], 8, 700.0),  # started: operand and result
-        ("reduce-scatter", [100.0], 8, 700.0),
-        ("reduce-scatter", [800.0, 100.0], 8, 700.0),
-        ("all-reduce", [800.0], 8, 1400.0),
-        ("all-to-all", [400.0, 400.0], 8, 700.0),
-        ("collective-permute", [50.0, 50.0, 4.0], 0, 50.0),
+        ("all-gather", [800.0], 8, False, 700.0),
+        ("all-gather", [800.0, 80.0], 8, False, 770.0),  # two arrays together
+        ("all-gather", [100.0, 800.0], 8, True, 700.0),  # operand and result
+        ("reduce-scatter", [100.0], 8, False, 700.0),
+        ("reduce-scatter", [100.0, 10.0], 8, False, 770.0),
+        ("all-reduce", [800.0], 8, True, 1400.0),
+        ("all-to-all", [400.0, 400.0], 8, False, 700.0),
+        ("collective-permute", [50.0, 50.0], 0, True, 50.0),
     ],
 )
-def test_bytes_received_in_a_ring(kind, sizes, group, expected):
-    assert received(kind, sizes, group) == pytest.approx(expected)
+def test_bytes_received_in_a_ring(kind, sizes, group, started, expected):
+    assert received(kind, sizes, group, started) == pytest.approx(expected)
 
 
 PARTITIONED = """
