@@ -6,6 +6,7 @@
     gui-rl eval CHECKPOINT                   success of a policy in live environments
     gui-rl policy serve CHECKPOINT           a policy behind OpenAI's chat completions
     gui-rl report RUN                        (re)write RUN/report.html
+    gui-rl compile --model … --topology …    memory and step time on a slice of TPUs that is not there
 
 Whatever the user can put right ends as one line and exit code 2.
 """
@@ -51,6 +52,7 @@ def _dispatch(arguments: list[str]) -> None:
         "eval": _eval,
         "policy": _policy,
         "report": _report,
+        "compile": _compile,
     }
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE)
@@ -187,6 +189,12 @@ def _report(arguments: list[str]) -> None:
     from gui_rl.report.report import write_report
 
     print(write_report(parse(ReportOptions, arguments, "report").run))
+
+
+def _compile(arguments: list[str]) -> None:
+    from gui_rl.scale import compile, report
+
+    report.main(parse(compile.CompileOptions, arguments, "compile"))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from gui_rl.errors import UserError
 from gui_rl.learn.batch import Batch, StreamWeights, global_weights
 from gui_rl.learn.losses import LossConfig, WeightedMetric, composed, log_ratio
 from gui_rl.learn.state import TrainState, state_shardings
-from gui_rl.model import forward
+from gui_rl.model import forward, layout
 from gui_rl.model.config import ModelConfig
 from gui_rl.model.params import ShardingRules
 
@@ -74,10 +74,9 @@ def make_train_step(
     constrain = activation_constraint(mesh, rules)
 
     def share(params: Any, micro: Batch, weights: StreamWeights):
-        hidden = forward.hidden(params, cfg, micro.inputs, constrain=constrain)
-        logp, entropy = forward.token_logprobs(
-            params, cfg, hidden, micro.targets, loss_config.temperature, loss_config.chunk
-        )
+        with layout.on_mesh(mesh, rules):
+            hidden = forward.hidden(params, cfg, micro.inputs, constrain=constrain)
+            logp, entropy = _target_logprobs(params, cfg, hidden, micro, loss_config.temperature, loss_config.chunk)
         loss, sums = composed(logp, micro, weights, loss_config)
         sums |= _token_metrics(logp, entropy, micro, loss_config)
         return loss, _Measured(sums, *_ratio_range(logp, micro, loss_config))
@@ -115,12 +114,26 @@ def make_scorer(
 
     def score(params: Any, batch: Batch) -> Float[Array, "A B T"]:
         def one(micro: Batch):
-            hidden = forward.hidden(params, cfg, micro.inputs, constrain=constrain)
-            return forward.token_logprobs(params, cfg, hidden, micro.targets, temperature, chunk)[0]
+            with layout.on_mesh(mesh, rules):
+                hidden = forward.hidden(params, cfg, micro.inputs, constrain=constrain)
+                return _target_logprobs(params, cfg, hidden, micro, temperature, chunk)[0]
 
         return jax.lax.map(one, batch)
 
     return jax.jit(score, in_shardings=(None, batch_sharding(mesh, rules)))
+
+
+def _target_logprobs(
+    params: Any, cfg: ModelConfig, hidden: Float[Array, "B T D"], micro: Batch, temperature: float, chunk: int
+) -> tuple[Float[Array, "B T"], Float[Array, "B T"]]:
+    """Log-probabilities and entropies of the targets, each shard's rows in chunks of their own: the head is gathered
+    once, not once a chunk."""
+    name = "embed" if cfg.tie_word_embeddings else "head"
+
+    def score(head: Any, hidden: Array, targets: Array):
+        return forward.token_logprobs({"text": {name: head}}, cfg, hidden, targets, temperature, chunk)
+
+    return layout.on_each_shard(score, params["text"][name], hidden, micro.targets)
 
 
 def accumulate(share: Callable, params: Any, batch: Batch) -> tuple[Float[Array, ""], Any, Any]:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from gui_rl.model import attention, rope
+from gui_rl.model import attention, layout, rope
 from gui_rl.model.config import VisionConfig
 from gui_rl.model.inputs import ModelInputs, VisualFeatures
 from gui_rl.model.layers import DENSE_GATHER_BELOW, layer_norm, linear, run_layers
@@ -63,6 +63,7 @@ def encode(params: Any, cfg: VisionConfig, inputs: ModelInputs, dtype: str, scan
         rotary = rope.vision_rotary(inputs.patch_yx, cfg.head_dim, cfg.rope_theta)
         mask = attention.block_mask(inputs.patch_segments)
         step = partial(_block, cfg=cfg, rows=(batch, count), rotary=rotary, mask=mask)
+        x = layout.split_rows(x.reshape(batch, count, -1)).reshape(x.shape)
         taps, start = [], 0  # taps: activations after each DeepStack layer, then after the last layer
         for stop in (*(index + 1 for index in cfg.deepstack_visual_indexes), cfg.depth):
             if stop > start:
@@ -107,7 +108,8 @@ def _block(
         x = x + linear(mixed.reshape(x.shape), p["output"]) + p["output_bias"].astype(x.dtype)
         normed = layer_norm(x, p["mlp_norm"], p["mlp_norm_bias"])
         hidden = jax.nn.gelu(linear(normed, p["up"]) + p["up_bias"].astype(x.dtype), approximate=True)
-        return x + linear(hidden, p["down"]) + p["down_bias"].astype(x.dtype), None
+        x = x + linear(hidden, p["down"]) + p["down_bias"].astype(x.dtype)
+        return layout.split_rows(x.reshape(*rows, -1)).reshape(x.shape), None
 
 
 def _merge(p: Any, cfg: VisionConfig, x: Float[Array, "B*P D"], norm_after_merge: bool) -> Float[Array, "B*M E"]:
