@@ -75,8 +75,10 @@ def load(
         files = {path: stack.enter_context(_open(path)) for path in _weight_files(directory)}
         source = {name: file for file in files.values() for name in file.keys()}  # noqa: SIM118
         _check(source, specs, cfg, directory)
-        size = max(CHUNK_BYTES, max(_bytes(hf_shape(spec, cfg), cfg) for spec in _leaves(specs)))
-        read = _Reader(source, np.dtype(cfg.param_dtype), size)
+        size = max(CHUNK_BYTES, *(_bytes(hf_shape(spec, cfg), cfg) for spec in _leaves(specs)))
+        dtype = np.dtype(cfg.param_dtype)
+        # jax takes aligned numpy memory for its own on CPU instead of copying it: the buffer starts off by one
+        read = _Reader(source, np.empty(1 + size // dtype.itemsize, dtype)[1:])
         params = jax.tree.map(read.parameter, specs, place, is_leaf=is_spec)
     return cfg, params
 
@@ -206,11 +208,11 @@ def _bytes(shape: Iterable[int], cfg: ModelConfig) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class _Reader:
-    """Reads parameters from open files straight to where they live, at most `chunk_bytes` of layers at a time."""
+    """Reads parameters from open files to where they live. All values pass through one buffer, so that the host holds
+    no more than it and one tensor of a file."""
 
     source: dict[str, Any]
-    dtype: np.dtype
-    chunk_bytes: int
+    buffer: np.ndarray
 
     def parameter(self, spec: ParamSpec, sharding: jax.sharding.Sharding) -> jax.Array:
         """One parameter; what several devices hold alike is read once."""
@@ -224,24 +226,25 @@ class _Reader:
         return jax.make_array_from_single_device_arrays(spec.shape, sharding, shards)
 
     def _shard(self, spec: ParamSpec, box: tuple[tuple[int, int], ...], device: jax.Device) -> jax.Array:
-        shape = tuple(stop - start for start, stop in box)
         if not spec.stacked:
-            values = self._slice(spec, spec.hf_name, box)
-            return _to_device(np.ascontiguousarray(values, dtype=self.dtype), device)
-        names = hf_names(spec)[slice(*box[0])]
-        step = max(1, self.chunk_bytes // (math.prod(shape[1:]) * self.dtype.itemsize))
+            return _to_device(self._filled(spec, [spec.hf_name], box)[0], device)
+        names, inner = hf_names(spec)[slice(*box[0])], box[1:]
+        shape = tuple(stop - start for start, stop in box)
+        step = len(self.buffer) // math.prod(shape[1:])
         if len(names) <= step:
-            return _to_device(self._layers(spec, names, box), device)
-        whole = jnp.zeros(shape, self.dtype, device=device)
+            return _to_device(self._filled(spec, names, inner), device)
+        whole = jnp.zeros(shape, self.buffer.dtype, device=device)
         for start in range(0, len(names), step):
-            chunk = _to_device(self._layers(spec, names[start : start + step], box), device)
+            chunk = _to_device(self._filled(spec, names[start : start + step], inner), device)
             whole = jax.block_until_ready(_insert(whole, chunk, start))
         return whole
 
-    def _layers(self, spec: ParamSpec, names: list[str], box: tuple[tuple[int, int], ...]) -> np.ndarray:
-        out = np.empty((len(names), *(stop - start for start, stop in box[1:])), self.dtype)
+    def _filled(self, spec: ParamSpec, names: list[str], box: tuple[tuple[int, int], ...]) -> np.ndarray:
+        """The buffer's start, with the parts of these tensors that lie in `box`."""
+        shape = (len(names), *(stop - start for start, stop in box))
+        out = self.buffer[: math.prod(shape)].reshape(shape)
         for row, name in enumerate(names):
-            out[row] = self._slice(spec, name, box[1:])
+            out[row] = self._slice(spec, name, box)
         return out
 
     def _slice(self, spec: ParamSpec, name: str, box: tuple[tuple[int, int], ...]) -> np.ndarray:
@@ -268,8 +271,11 @@ def _turned(spec: ParamSpec, shape: Iterable[int]) -> bool:
 
 
 def _to_device(values: np.ndarray, device: jax.Device) -> jax.Array:
-    """A copy on the device, complete on return: the host's may then go."""
-    return jax.block_until_ready(jax.device_put(values, device, may_alias=False))
+    """A copy on the device, complete on return: the host's memory may then be used again."""
+    copy = jax.block_until_ready(jax.device_put(values, device))
+    if device.platform == "cpu" and copy.unsafe_buffer_pointer() == values.ctypes.data:
+        return jax.block_until_ready(jnp.copy(copy))
+    return copy
 
 
 @partial(jax.jit, donate_argnums=0)

@@ -198,9 +198,8 @@ def test_layers_travel_in_chunks_within_twice_the_largest_tensor(tmp_path, monke
         hf.load(tmp_path)  # what is compiled stays
         tracemalloc.start()
         try:
-            before = tracemalloc.get_traced_memory()[0]
             _, again = hf.load(tmp_path)
-            held = tracemalloc.get_traced_memory()[1] - before
+            held = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
         jax.tree.map(np.testing.assert_array_equal, again, params)
@@ -208,7 +207,7 @@ def test_layers_travel_in_chunks_within_twice_the_largest_tensor(tmp_path, monke
 
     slack = 2**18  # names, headers and other small objects
     assert peak(0) < 2 * largest + slack
-    assert peak(stacked) > stacked  # without chunks the count sees a whole parameter
+    assert peak(stacked) > stacked  # with room for a whole stack, the count sees it
 
 
 def test_half_precision_is_kept(checkpoint, tmp_path):
