@@ -28,7 +28,7 @@ BILLIONS = {
     "qwen3-vl-8b": 8.77,
     "qwen3-vl-32b": 33.36,
     "qwen3-vl-30b-a3b": 31.07,
-    "qwen3-vl-235b-a22b": 235.66,
+    "qwen3-vl-235b-a22b": 235.67,
 }
 # The published config.json of every preset, without what does not change the shape: {decoder} and {encoder}. Source:
 # the files of the Instruct repositories on the Hugging Face Hub, as quoted in public code that embeds them.

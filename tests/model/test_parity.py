@@ -96,7 +96,7 @@ GRIDS = st.lists(st.tuples(st.just(1), st.sampled_from([2, 4]), st.sampled_from(
 ROWS = st.lists(st.lists(st.tuples(st.integers(1, 4), GRIDS), min_size=1, max_size=2), min_size=1, max_size=2)
 
 
-@settings(max_examples=5, derandomize=True, deadline=None, database=None, phases=[Phase.generate])
+@settings(max_examples=4, derandomize=True, deadline=None, database=None, phases=[Phase.generate])
 @given(shape=models(), rows=ROWS, scan=st.booleans())
 def test_any_small_model_equals_transformers(tmp_path_factory, shape, rows, scan):
     """Heads, depths, DeepStack levels, experts, image grids, several images, packing; layers scanned or not."""
