@@ -46,6 +46,7 @@ from gui_rl.prompt.context import TINY_CONTEXT
 from gui_rl.prompt.images import prepare
 from gui_rl.prompt.tokenizer import Tokenizer
 from gui_rl.report.progress import Progress
+from gui_rl.rollout import policy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -312,6 +313,7 @@ def main(config: Config = Config(), resume: bool = True) -> None:  # noqa: B008 
                 if number % config.checkpoint_every == 0 or number == total:
                     _replace(saved, serialization.to_bytes((number, trained, opt_state)))
                     hf.save(run / "policy", cfg, trained[0])
+                    policy.write_form(run / "policy", "gui-tiny", TINY_CONTEXT)
 
 
 def _open(run: Path):

@@ -7,6 +7,7 @@
     gui-rl policy serve CHECKPOINT           a policy behind OpenAI's chat completions
     gui-rl report RUN                        (re)write RUN/report.html
     gui-rl compile --model … --topology …    memory and step time on a slice of TPUs that is not there
+    gui-rl convert SOURCE TARGET             Hugging Face checkpoint to Orbax, or back
 
 Whatever the user can put right ends as one line and exit code 2.
 """
@@ -53,6 +54,7 @@ def _dispatch(arguments: list[str]) -> None:
         "policy": _policy,
         "report": _report,
         "compile": _compile,
+        "convert": _convert,
     }
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE)
@@ -195,6 +197,50 @@ def _compile(arguments: list[str]) -> None:
     from gui_rl.scale import compile, report
 
     report.main(parse(compile.CompileOptions, arguments, "compile"))
+
+
+@dataclass(frozen=True)
+class ConvertOptions:
+    """A Hugging Face checkpoint becomes an Orbax one (step 0, parameters only), and an Orbax one a Hugging Face one.
+
+    Attributes:
+      source: folder with config.json and safetensors, or with an Orbax checkpoint, like a run's `checkpoints`.
+      target: folder to write; a Hugging Face checkpoint in it is replaced, an Orbax one is an error.
+      model: configuration of an Orbax source: a preset's name, or a folder with config.json; by default the source's.
+      dtype: of the stored values of a Hugging Face target, like bfloat16; by default the configuration's.
+    """
+
+    source: tyro.conf.Positional[Path]
+    target: tyro.conf.Positional[Path]
+    model: str = ""
+    dtype: str = ""
+
+
+def _convert(arguments: list[str]) -> None:
+    options = parse(ConvertOptions, arguments, "convert")
+    import jax
+    import orbax.checkpoint as ocp
+
+    from gui_rl.learn import checkpoint
+    from gui_rl.model import hf
+    from gui_rl.model.config import PRESETS
+    from gui_rl.model.params import abstract_params
+
+    if checkpoint.steps(options.source):
+        cfg = PRESETS.get(options.model) or hf.read_config(options.model or options.source)
+        here = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+        like = jax.tree.map(
+            lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=here), abstract_params(cfg)
+        )
+        hf.save(options.target, cfg, checkpoint.restore_params(options.source, like), options.dtype or None)
+    else:
+        cfg, params = hf.load(options.source)
+        if checkpoint.steps(options.target):
+            raise UserError(f"{options.target} holds a checkpoint already: choose an empty folder")
+        with ocp.CheckpointManager(options.target.absolute()) as manager:
+            manager.save(0, args=ocp.args.Composite(params=ocp.args.StandardSave(params)))
+        hf.write_config(options.target, cfg)
+    print(options.target)
 
 
 if __name__ == "__main__":

@@ -123,3 +123,17 @@ def test_help_lists_the_commands(arguments, tmp_path):
 def test_the_tasks_of_a_suite_are_listed(tmp_path):
     code, out, _ = run("env", "tasks", cwd=tmp_path)
     assert code == 0 and len(out.splitlines()) >= 24 and "shop/add" in out
+
+
+def test_a_checkpoint_converts_to_orbax_and_back(tmp_path):
+    from safetensors.numpy import load_file
+
+    source, orbax, back = ROOT / "experiments" / "base_policy", tmp_path / "orbax", tmp_path / "back"
+    assert run("convert", source, orbax, cwd=tmp_path)[0] == 0
+    assert run("convert", orbax, back, cwd=tmp_path)[0] == 0
+    first, second = (load_file(folder / "model.safetensors") for folder in (source, back))
+    assert first.keys() == second.keys() and all((first[name] == second[name]).all() for name in first)
+    assert json.loads((source / "config.json").read_text()) == json.loads((back / "config.json").read_text())
+    refused("convert", source, orbax, cwd=tmp_path, says=["holds a checkpoint already"])
+    refused("convert", tmp_path / "none", orbax, cwd=tmp_path, says=["no checkpoint directory"])
+    refused("convert", orbax, back, "--model", "gui-huge", cwd=tmp_path, says=["gui-huge"])

@@ -65,7 +65,7 @@ class LossConfig:
       kl_estimator, kl_placement: see `kl`. The default is a true reverse KL; k3 in the loss is UI-MOPD's recipe, whose
         gradient is the forward KL's.
       temperature: sampling temperature; the same here as in the sampler.
-      chunk: tokens for which the vocabulary's logits exist at one time.
+      chunk: tokens of a shard for which the vocabulary's logits exist at one time; None: `forward.LOGITS` of them.
     """
 
     ce_scale: float = 1.0
@@ -79,7 +79,7 @@ class LossConfig:
     kl_estimator: Estimator = "k2"
     kl_placement: Placement = "loss"
     temperature: float = 1.0
-    chunk: int = 1024
+    chunk: int | None = None
 
     def __post_init__(self):
         check_kl_choice(self.kl_estimator, self.kl_placement)

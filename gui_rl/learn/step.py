@@ -27,7 +27,7 @@ from gui_rl.learn.losses import LossConfig, WeightedMetric, composed, log_ratio
 from gui_rl.learn.state import TrainState, state_shardings
 from gui_rl.model import forward, layout
 from gui_rl.model.config import ModelConfig
-from gui_rl.model.params import ShardingRules
+from gui_rl.model.params import Placement, ShardingRules
 
 Metrics = Mapping[str, Float[Array, ""]]
 TrainStep = Callable[[TrainState, Batch], tuple[TrainState, Metrics]]
@@ -65,26 +65,30 @@ def make_train_step(
       `ce`, `pg`, `kl` (each stream's weighted mean, unscaled) and their denominators `weight_ce`, `weight_pg`,
       `weight_kl`; `entropy` (nats, mean over the tokens that have a weight); over policy-gradient tokens
       `ratio_mean`, `ratio_min`, `ratio_max` (trainer over sampler), `clip_share`, `sampler_kl` (mean of behaviour_logp
-      - logp) and the agreement shares; `grad_norm`, before any clipping by the optimizer, and `update_norm`.
+      - logp) and the agreement shares; `balance`, the experts' load-balancing loss, where there are any; `grad_norm`,
+      before any clipping by the optimizer, and `update_norm`.
     """
     rules = ShardingRules() if rules is None else rules
     where = state_shardings(cfg, optimizer, mesh, rules, specs)
     rows = batch_sharding(mesh, rules)
     everywhere = NamedSharding(mesh, PartitionSpec())
-    constrain = activation_constraint(mesh, rules)
+    constrain = Placement(mesh, rules)
 
-    def share(params: Any, micro: Batch, weights: StreamWeights):
+    def share(params: Any, micro: Batch, weights: StreamWeights, parts: int):
         with layout.on_mesh(mesh, rules):
-            hidden = forward.hidden(params, cfg, micro.inputs, constrain=constrain)
+            hidden, balance = forward.hidden_and_balance(params, cfg, micro.inputs, constrain=constrain)
             logp, entropy = _target_logprobs(params, cfg, hidden, micro, loss_config.temperature, loss_config.chunk)
         loss, sums = composed(logp, micro, weights, loss_config)
         sums |= _token_metrics(logp, entropy, micro, loss_config)
+        if cfg.text.num_experts:
+            loss += cfg.text.router_aux_loss_coef * balance / parts
+            sums["balance"] = WeightedMetric(balance, jnp.ones(()))
         return loss, _Measured(sums, *_ratio_range(logp, micro, loss_config))
 
     def step(state: TrainState, batch: Batch, frozen: Any = None) -> tuple[TrainState, Metrics]:
         weights = global_weights(batch)
         loss, grads, measured = accumulate(
-            lambda trained, micro: share(view(frozen, trained), micro, weights), state.params, batch
+            lambda trained, micro: share(view(frozen, trained), micro, weights, len(batch.targets)), state.params, batch
         )
         updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
         metrics = _finish(measured) | {f"weight_{name}": value for name, value in weights._asdict().items()}
@@ -103,14 +107,14 @@ def make_train_step(
 
 
 def make_scorer(
-    cfg: ModelConfig, mesh: Mesh, rules: ShardingRules | None = None, temperature: float = 1.0, chunk: int = 1024
+    cfg: ModelConfig, mesh: Mesh, rules: ShardingRules | None = None, temperature: float = 1.0, chunk: int | None = None
 ) -> Callable[[Any, Batch], Float[Array, "A B T"]]:
     """Compiles `(params, batch [A, B, ...]) -> logp [A, B, T]`, the log-probabilities of a batch's targets.
 
     It scores a batch for a teacher (`teacher_logp`) or under the trainer's own parameters (`behaviour_logp`).
     """
     rules = ShardingRules() if rules is None else rules
-    constrain = activation_constraint(mesh, rules)
+    constrain = Placement(mesh, rules)
 
     def score(params: Any, batch: Batch) -> Float[Array, "A B T"]:
         def one(micro: Batch):
@@ -124,7 +128,7 @@ def make_scorer(
 
 
 def _target_logprobs(
-    params: Any, cfg: ModelConfig, hidden: Float[Array, "B T D"], micro: Batch, temperature: float, chunk: int
+    params: Any, cfg: ModelConfig, hidden: Float[Array, "B T D"], micro: Batch, temperature: float, chunk: int | None
 ) -> tuple[Float[Array, "B T"], Float[Array, "B T"]]:
     """Log-probabilities and entropies of the targets, each shard's rows in chunks of their own: the head is gathered
     once, not once a chunk."""
@@ -180,12 +184,6 @@ def place(batch: Batch, mesh: Mesh, rules: ShardingRules | None = None) -> Batch
             f"a micro-batch of {rows} rows cannot be split evenly over the mesh {dict(mesh.shape)}: {error}"
         ) from error
     return jax.tree.map(lambda leaf: jax.make_array_from_process_local_data(sharding, leaf), batch)
-
-
-def activation_constraint(mesh: Mesh, rules: ShardingRules) -> Callable[[Array], Array]:
-    """Keeps activations `[B, T, D]` split by rows at the boundaries of blocks."""
-    sharding = NamedSharding(mesh, rules.spec(("batch", None, None)))
-    return lambda x: jax.lax.with_sharding_constraint(x, sharding)
 
 
 class _Measured(NamedTuple):

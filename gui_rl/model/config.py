@@ -1,17 +1,19 @@
-"""Model configuration: the shape of a Qwen3-VL policy as frozen dataclasses.
+"""Model configuration: the shape of a Qwen3-VL policy, dense or mixture of experts, as frozen dataclasses.
 
 In: the `config.json` of a Hugging Face checkpoint, or a preset name. Out: a hashable `ModelConfig` (usable as a static
 argument of `jax.jit`) whose field names are Qwen3-VL's own. Reference: Qwen3-VL as implemented in
-`transformers.models.qwen3_vl`.
+`transformers.models.qwen3_vl` and `transformers.models.qwen3_vl_moe`.
 """
 
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from gui_rl.errors import UserError
 
+Remat = Literal["none", "dots", "attention", "full"]
+DENSE, MOE = "qwen3_vl", "qwen3_vl_moe"  # Hugging Face's model types
 SCAN_ABOVE_LAYERS = 8  # deeper stacks are compiled once and scanned; shallower ones are unrolled (faster on CPU)
 
 
@@ -66,7 +68,11 @@ class VisionConfig:
 
 @dataclass(frozen=True)
 class TextConfig:
-    """The decoder (Qwen3-VL's field names; `rope_theta` and `mrope_section` lifted out of `rope_parameters`)."""
+    """The decoder (Qwen3-VL's field names; `rope_theta` and `mrope_section` lifted out of `rope_parameters`).
+
+    `num_experts=0` is a dense decoder. Otherwise every layer is a mixture of experts (`gui_rl.model.moe`), each expert
+    `moe_intermediate_size` wide, and `intermediate_size` is only carried along, as in the published files.
+    """
 
     vocab_size: int
     hidden_size: int
@@ -79,8 +85,20 @@ class TextConfig:
     rope_theta: float = 5_000_000.0
     mrope_section: tuple[int, int, int] = (24, 20, 20)
     max_position_embeddings: int = 262_144
+    num_experts: int = 0
+    num_experts_per_tok: int = 0
+    moe_intermediate_size: int = 0
+    router_aux_loss_coef: float = 0.001
 
     def __post_init__(self) -> None:
+        if self.num_experts and not 1 <= self.num_experts_per_tok <= self.num_experts:
+            raise UserError(
+                f"num_experts_per_tok {self.num_experts_per_tok} must be between 1 and num_experts {self.num_experts}"
+            )
+        if self.num_experts and self.moe_intermediate_size < 1:
+            raise UserError(
+                f"moe_intermediate_size {self.moe_intermediate_size} must be positive where there are experts"
+            )
         if self.num_attention_heads % self.num_key_value_heads:
             raise UserError(
                 f"num_attention_heads {self.num_attention_heads} is no multiple of "
@@ -99,6 +117,9 @@ class ModelConfig:
 
     `init_style`: "qwen" draws every matrix with standard deviation 0.02; "scaled" keeps token embeddings, visual
     features and position embeddings at one scale, which tiny policies need in order to learn grounding from scratch.
+
+    `remat` says what a layer keeps for the backward pass; the rest is computed again: "none" keeps everything, "dots"
+    the results of matrix products, "attention" what attention gives, "full" only the layer's input.
     """
 
     text: TextConfig
@@ -112,7 +133,7 @@ class ModelConfig:
     dtype: str = "float32"
     param_dtype: str = "float32"
     scan_layers: bool = True
-    remat: bool = False
+    remat: Remat = "none"
 
     def __post_init__(self) -> None:
         if self.vision.out_hidden_size != self.text.hidden_size:
@@ -127,6 +148,8 @@ class ModelConfig:
             )
         if self.init_style not in ("qwen", "scaled"):
             raise UserError(f'init_style "{self.init_style}" is unknown; use "qwen" or "scaled"')
+        if self.remat not in get_args(Remat):
+            raise UserError(f"remat {self.remat!r} is unknown; use one of {', '.join(get_args(Remat))}")
 
     @staticmethod
     def from_hf(document: Mapping[str, Any]) -> "ModelConfig":
@@ -149,16 +172,28 @@ def preset(name: str) -> ModelConfig:
     return PRESETS[name]
 
 
+_EXPERT_FIELDS = ("num_experts", "num_experts_per_tok", "moe_intermediate_size", "router_aux_loss_coef")
+
+
 def _from_hf(document: Mapping[str, Any]) -> ModelConfig:
     model_type = document.get("model_type")
-    if model_type != "qwen3_vl":
-        raise UserError(f'config.json: model_type is "{model_type}", expected "qwen3_vl"')
+    if model_type not in (DENSE, MOE):
+        raise UserError(f'config.json: model_type is "{model_type}", expected "{DENSE}" or "{MOE}"')
     for part in ("text_config", "vision_config"):
         if part not in document:
             raise UserError(f'config.json: "{part}" is missing')
-    text, vision = document["text_config"], document["vision_config"]
+    text, vision = dict(document["text_config"]), document["vision_config"]
+    if model_type == MOE:
+        text.setdefault("num_experts", text.get("num_local_experts"))  # as transformers writes it
+        for name in _EXPERT_FIELDS[:3]:
+            if not text.get(name):
+                raise UserError(f'config.json: text_config lacks "{name}"')
+        _only(text, "text_config", norm_topk_prob=True, decoder_sparse_step=1, mlp_only_layers=[])
+    else:
+        _only(text, "text_config", num_experts=0)
     rope = {**(text.get("rope_scaling") or {}), **(text.get("rope_parameters") or {})}
     vision_rope = vision.get("rope_parameters") or {}
+    _only(document, "top level", quantization_config=None)
     _only(text, "text_config", hidden_act="silu", attention_bias=False, attention_dropout=0.0)
     _only(vision, "vision_config", hidden_act="gelu_pytorch_tanh")
     _only(rope, "text_config rope settings", rope_type="default", mrope_interleaved=True)
@@ -204,13 +239,19 @@ def _only(document: Mapping[str, Any], where: str, **expected: Any) -> None:
 
 def _to_hf(cfg: ModelConfig) -> dict[str, Any]:
     text = dataclasses.asdict(cfg.text)
+    if cfg.text.num_experts:
+        architecture, model_type = "Qwen3VLMoeForConditionalGeneration", MOE
+        text |= {"norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": []}
+    else:
+        architecture, model_type = "Qwen3VLForConditionalGeneration", DENSE
+        text = {name: text[name] for name in text if name not in _EXPERT_FIELDS}
     theta, section = text.pop("rope_theta"), list(text.pop("mrope_section"))
     vision = dataclasses.asdict(cfg.vision)
     vision_theta = vision.pop("rope_theta")
     vision["deepstack_visual_indexes"] = list(vision["deepstack_visual_indexes"])
     return {
-        "architectures": ["Qwen3VLForConditionalGeneration"],
-        "model_type": "qwen3_vl",
+        "architectures": [architecture],
+        "model_type": model_type,
         "dtype": cfg.param_dtype,
         "image_token_id": cfg.image_token_id,
         "video_token_id": cfg.video_token_id,
@@ -219,7 +260,7 @@ def _to_hf(cfg: ModelConfig) -> dict[str, Any]:
         "tie_word_embeddings": cfg.tie_word_embeddings,
         "text_config": {
             **text,
-            "model_type": "qwen3_vl_text",
+            "model_type": f"{model_type}_text",
             "hidden_act": "silu",
             "attention_bias": False,
             "rope_parameters": {
@@ -231,7 +272,7 @@ def _to_hf(cfg: ModelConfig) -> dict[str, Any]:
         },
         "vision_config": {
             **vision,
-            "model_type": "qwen3_vl_vision",
+            "model_type": f"{model_type}_vision",
             "hidden_act": "gelu_pytorch_tanh",
             "rope_parameters": {"rope_type": "axial", "rope_theta": vision_theta},
         },
@@ -240,12 +281,12 @@ def _to_hf(cfg: ModelConfig) -> dict[str, Any]:
 
 def _published(text: dict[str, int], vision: dict[str, Any], tied: bool) -> ModelConfig:
     return ModelConfig(
-        text=TextConfig(vocab_size=151_936, num_key_value_heads=8, **text),
+        text=TextConfig(vocab_size=151_936, **text),
         vision=VisionConfig(num_heads=16, out_hidden_size=text["hidden_size"], **vision),
         tie_word_embeddings=tied,
         dtype="bfloat16",
         param_dtype="bfloat16",
-        remat=True,
+        remat="full",
     )
 
 
@@ -271,9 +312,20 @@ def _decoder(
         "intermediate_size": intermediate_size,
         "num_hidden_layers": num_hidden_layers,
         "num_attention_heads": num_attention_heads,
+        "num_key_value_heads": 8,
     }
 
 
+def _experts(moe_intermediate_size: int) -> dict[str, int]:
+    return {
+        "num_key_value_heads": 4,
+        "num_experts": 128,
+        "num_experts_per_tok": 8,
+        "moe_intermediate_size": moe_intermediate_size,
+    }
+
+
+# One preset serves a model's Instruct and Thinking variants: their shapes are the same.
 PRESETS: dict[str, ModelConfig] = {
     "gui-tiny": ModelConfig(
         text=TextConfig(
@@ -305,4 +357,6 @@ PRESETS: dict[str, ModelConfig] = {
     "qwen3-vl-4b": _published(_decoder(2560, 9728, 36, 32), _VISION_SMALL, tied=True),
     "qwen3-vl-8b": _published(_decoder(4096, 12_288, 36, 32), _VISION_LARGE, tied=False),
     "qwen3-vl-32b": _published(_decoder(5120, 25_600, 64, 64), _VISION_LARGE, tied=False),
+    "qwen3-vl-30b-a3b": _published(_decoder(2048, 6144, 48, 32) | _experts(768), _VISION_LARGE, tied=False),
+    "qwen3-vl-235b-a22b": _published(_decoder(4096, 12_288, 94, 64) | _experts(1536), _VISION_LARGE, tied=False),
 }

@@ -10,11 +10,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from gui_rl.model import attention, cache, rope, text, vision
+from gui_rl.model import attention, cache, moe, rope, text, vision
 from gui_rl.model.cache import KVCache
 from gui_rl.model.config import ModelConfig
 from gui_rl.model.inputs import ModelInputs, VisualFeatures
 from gui_rl.model.text import Constrain
+
+LOGITS = 2**25
+"""Logits that exist at a time (128 MiB): 220 tokens of Qwen's vocabulary."""
 
 
 def unconstrained(x: Array) -> Array:
@@ -32,10 +35,24 @@ def hidden(
 ) -> Float[Array, "B T D"]:
     """Final hidden states (after the last norm) of packed rows.
 
-    `constrain` pins the sharding of activations at block boundaries.
+    `constrain` pins the sharding of activations at block boundaries; a `params.Placement` does so for a mesh, and
+    tells mixtures of experts where to exchange tokens.
+    """
+    return hidden_and_balance(params, cfg, inputs, constrain=constrain)[0]
+
+
+def hidden_and_balance(
+    params: Any, cfg: ModelConfig, inputs: ModelInputs, *, constrain: Constrain = unconstrained
+) -> tuple[Float[Array, "B T D"], Float[Array, ""]]:
+    """Like `hidden`, with the load-balancing loss of the experts (`moe.balance_loss`; 0 in a dense model).
+
+    Training adds it to its loss, times `cfg.text.router_aux_loss_coef`. Padding does not count.
     """
     visual = encode_images(params, cfg, inputs) if inputs.patches.shape[1] else None
-    return hidden_from_features(params, cfg, inputs, visual, constrain=constrain)
+    out, load = _hidden(params, cfg, inputs, visual, constrain)
+    if load is None:
+        return out, jnp.zeros((), jnp.float32)
+    return out, moe.balance_loss(load, cfg.text.num_experts_per_tok)
 
 
 def hidden_from_features(
@@ -47,13 +64,19 @@ def hidden_from_features(
     constrain: Constrain = unconstrained,
 ) -> Float[Array, "B T D"]:
     """Like `hidden`, with the images already encoded (None: rows without images)."""
+    return _hidden(params, cfg, inputs, visual, constrain)[0]
+
+
+def _hidden(
+    params: Any, cfg: ModelConfig, inputs: ModelInputs, visual: VisualFeatures | None, constrain: Constrain
+) -> tuple[Float[Array, "B T D"], Float[Array, "L 2 E"] | None]:
     mask = attention.causal_mask(inputs.segments, inputs.branches)
 
     def attend(number: Any, state: None, query: Array, key: Array, value: Array) -> tuple[Array, None, None]:
         return attention.attend(query, key, value, mask), state, None
 
-    out, _, _ = _decode(params, cfg, inputs, visual, attend, None, constrain)
-    return out
+    out, _, _, load = _decode(params, cfg, inputs, visual, attend, None, constrain)
+    return out, load
 
 
 def logits(params: Any, cfg: ModelConfig, hidden: Float[Array, "*n D"]) -> Float[Array, "*n V"]:
@@ -69,13 +92,15 @@ def token_logprobs(
     hidden: Float[Array, "B T D"],
     targets: Int[Array, "B T"],
     temperature: float | Array = 1.0,
-    chunk: int = 1024,
+    chunk: int | None = None,
 ) -> tuple[Float[Array, "B T"], Float[Array, "B T"]]:
     """log p(target) and the entropy of p, with p = softmax(logits / temperature), in fp32.
 
     Logits exist for about `chunk` tokens at a time, in the backward pass too: never as a [tokens, vocabulary] tensor.
+    By default as many tokens as make `LOGITS` of them.
     """
     batch, length, width = hidden.shape
+    chunk = LOGITS // cfg.text.vocab_size if chunk is None else chunk
     step = min(length, max(1, chunk // batch))
     count = -(-length // step)
     padding = ((0, 0), (0, count * step - length))
@@ -122,7 +147,7 @@ def prefill_from_features(
     def attend(number: Any, state: None, query: Array, key: Array, value: Array) -> tuple[Array, None, Any]:
         return attention.attend(query, key, value, mask), state, (key, value)
 
-    out, _, (key, value) = _decode(params, cfg, inputs, visual, attend, None, constrain)
+    out, _, (key, value), _ = _decode(params, cfg, inputs, visual, attend, None, constrain)
     filled = inputs.segments > 0
     lengths = jnp.sum(filled, axis=1, dtype=jnp.int32)
     following = jnp.max(jnp.where(filled[:, None], inputs.positions, -1), axis=(1, 2)) + 1
@@ -156,7 +181,7 @@ def extend(
         )
         return attention.attend(query, keys[number], values[number], mask), (keys, values), None
 
-    out, (key, value), _ = _decode(params, cfg, inputs, visual, attend, (kv.key, kv.value), constrain)
+    out, (key, value), _, _ = _decode(params, cfg, inputs, visual, attend, (kv.key, kv.value), constrain)
     added = jnp.sum(filled, axis=1, dtype=jnp.int32)
     following = jnp.max(jnp.where(filled[:, None], inputs.positions, -1), axis=(1, 2)) + 1
     last = jnp.take_along_axis(out, jnp.maximum(added - 1, 0)[:, None, None], axis=1)[:, 0]
@@ -192,8 +217,8 @@ def decode(
     positions = jnp.broadcast_to(kv.positions[:, None, None], (tokens.shape[0], 3, 1))
     rotary = rope.text_rotary(positions, cfg.text.head_dim, cfg.text.rope_theta, cfg.text.mrope_section)
     with jax.named_scope("decoder"):
-        out, (key, value), _ = text.decode_layers(
-            params["text"], cfg, x, rotary, attend, (kv.key, kv.value), None, None, constrain
+        out, (key, value), _, _ = text.decode_layers(
+            params["text"], cfg, x, rotary, attend, (kv.key, kv.value), None, None, active[:, None], constrain
         )
     step = grows.astype(jnp.int32)
     return out[:, 0], KVCache(key=key, value=value, lengths=kv.lengths + step, positions=kv.positions + step)
@@ -211,7 +236,7 @@ def _decode(
     attend: text.Attend,
     state: Any,
     constrain: Constrain,
-) -> tuple[Array, Any, Any]:
+) -> tuple[Array, Any, Any, Array | None]:
     x = text.embed(params["text"], cfg, inputs.tokens)
     if visual is not None:
         x = text.place_features(x, visual, inputs.visual_index)
@@ -226,5 +251,6 @@ def _decode(
             state,
             visual,
             inputs.visual_index if visual is not None else None,
+            inputs.segments > 0,
             constrain,
         )

@@ -9,9 +9,28 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float, Int
 
+from gui_rl.model.config import Remat
+
 DENSE_GATHER_BELOW = 512  # up to so many rows a gather is a one-hot matmul: its gradient is a matmul, not a scatter
+
+
+_POLICIES = jax.checkpoint_policies
+# What a layer's backward pass finds again (`ModelConfig.remat`). The names are given where the values are computed.
+KEPT = {
+    "dots": _POLICIES.save_from_both_policies(
+        _POLICIES.dots_with_no_batch_dims_saveable, _POLICIES.save_only_these_names("experts")
+    ),
+    "attention": _POLICIES.save_only_these_names("attention"),
+    "full": _POLICIES.nothing_saveable,
+}
+
+
+def keep_attention(*values: Array) -> tuple[Array, ...]:
+    """Marks what `remat="attention"` keeps: queries, keys, values and what attention makes of them."""
+    return tuple(checkpoint_name(value, "attention") for value in values)
 
 
 def linear(x: Float[Array, "*n i"], weight: Float[Array, "i o"]) -> Float[Array, "*n o"]:
@@ -45,17 +64,17 @@ def gather_rows(rows: Float[Array, "B M D"], index: Int[Array, "B T"]) -> Float[
 
 
 def run_layers(
-    step: Callable[[Any, Any, Any], tuple[Any, Any]], carry: Any, stacked: Any, count: int, scan: bool, remat: bool
+    step: Callable[[Any, Any, Any], tuple[Any, Any]], carry: Any, stacked: Any, count: int, scan: bool, remat: Remat
 ) -> tuple[Any, Any]:
     """`carry, kept = step(carry, layer number, layer parameters)` for each layer; returns (carry, stacked `kept`).
 
     `scan` compiles one layer and loops over them (the number is then traced); otherwise the layers are unrolled (the
-    number is then an int). `remat` recomputes a layer's activations in the backward pass instead of keeping them.
+    number is then an int). `remat` says which of a layer's activations the backward pass computes again.
     """
     if scan:
-        body = jax.checkpoint(step) if remat else step
+        body = step if remat == "none" else jax.checkpoint(step, policy=KEPT[remat])
         return jax.lax.scan(lambda carry, layer: body(carry, *layer), carry, (jnp.arange(count), stacked))
-    body = jax.checkpoint(step, static_argnums=1) if remat else step
+    body = step if remat == "none" else jax.checkpoint(step, policy=KEPT[remat], static_argnums=1)
     kept = []
     for number in range(count):
         carry, item = body(carry, number, jax.tree.map(lambda leaf: leaf[number], stacked))  # noqa: B023

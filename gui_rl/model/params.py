@@ -19,11 +19,11 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from gui_rl.errors import UserError
-from gui_rl.model.config import ModelConfig
+from gui_rl.model.config import ModelConfig, TextConfig
 
 Params = Mapping[str, Any]
 MeshAxes = str | tuple[str, ...] | None
-Layout = Literal["vector", "linear", "table", "patch"]
+Layout = Literal["vector", "linear", "table", "patch", "experts"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,8 @@ class ParamSpec:
 
     `hf_name` has `{}` in place of the layer number where the first axis is "layers". `layout` says how the file's
     tensor becomes ours: "linear" is stored [out, in], "patch" as a convolution kernel [out, channels, frames, height,
-    width], the others as they are.
+    width], "experts" as [experts, in, out] or [experts, out, in], the others as they are. `hf_part` = (number, count):
+    this parameter is one of `count` equal parts of the file's tensor along the out axis.
     """
 
     shape: tuple[int, ...]
@@ -48,6 +49,7 @@ class ParamSpec:
     init: Init
     hf_name: str
     layout: Layout = "vector"
+    hf_part: tuple[int, int] = (0, 1)
 
     @property
     def stacked(self) -> bool:
@@ -58,10 +60,11 @@ class ParamSpec:
 class ShardingRules:
     """Which mesh axes (`replica`, `fsdp`, `expert`, `tensor`) each logical axis is split over; None = not split.
 
-    The default is fully sharded data parallelism over `fsdp` with tensor parallelism inside a layer.
+    The default is fully sharded data parallelism over `fsdp` with tensor parallelism inside a layer. Rows are split
+    over `expert` too: outside of the experts it is one more axis of data parallelism.
     """
 
-    batch: MeshAxes = ("replica", "fsdp")
+    batch: MeshAxes = ("replica", "fsdp", "expert")
     layers: MeshAxes = None
     embed: MeshAxes = "fsdp"
     vocab: MeshAxes = "tensor"
@@ -69,6 +72,8 @@ class ShardingRules:
     kv_heads: MeshAxes = "tensor"
     head_dim: MeshAxes = None
     mlp: MeshAxes = "tensor"
+    experts: MeshAxes = "expert"
+    router: MeshAxes = None
     vision_in: MeshAxes = None
     vision_embed: MeshAxes = "fsdp"
     vision_heads: MeshAxes = "tensor"
@@ -89,7 +94,7 @@ class ShardingRules:
                 continue
             if logical not in known:
                 raise UserError(f'ShardingRules has no logical axis "{logical}"')
-            for mesh_axis in _as_tuple(getattr(self, logical)):
+            for mesh_axis in mesh_axes(getattr(self, logical)):
                 if mesh_axis in taken:
                     raise UserError(
                         f'ShardingRules: "{taken[mesh_axis]}" and "{logical}" of an array {logical_axes} are both '
@@ -99,7 +104,30 @@ class ShardingRules:
         return PartitionSpec(*(None if logical is None else getattr(self, logical) for logical in logical_axes))
 
 
-def _as_tuple(axes: MeshAxes) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class Placement:
+    """A mesh and its rules, as the `constrain` argument of `gui_rl.model.forward`.
+
+    Called on activations [B, T, D], it keeps them split by rows; rows that do not divide over the devices are left to
+    the compiler. Layers that exchange data by hand (`gui_rl.model.moe`) read the mesh from it.
+    """
+
+    mesh: Mesh
+    rules: ShardingRules = ShardingRules()
+
+    @property
+    def ways(self) -> int:
+        """Into how many parts the rows are split."""
+        return math.prod(self.mesh.shape[axis] for axis in mesh_axes(self.rules.batch))
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        if x.shape[0] % self.ways:
+            return x
+        return jax.lax.with_sharding_constraint(x, NamedSharding(self.mesh, self.rules.spec(("batch", None, None))))
+
+
+def mesh_axes(axes: MeshAxes) -> tuple[str, ...]:
+    """A rule's mesh axes as a tuple."""
     return () if axes is None else (axes,) if isinstance(axes, str) else axes
 
 
@@ -136,10 +164,17 @@ class _Scope:
     specs: dict[str, Any] = field(default_factory=dict)
 
     def add(
-        self, name: str, hf: str, shape: tuple[int, ...], axes: tuple[str, ...], init: Init, layout: Layout = "vector"
+        self,
+        name: str,
+        hf: str,
+        shape: tuple[int, ...],
+        axes: tuple[str, ...],
+        init: Init,
+        layout: Layout = "vector",
+        hf_part: tuple[int, int] = (0, 1),
     ) -> None:
         lead = ((self.layers,), ("layers",)) if self.layers is not None else ((), ())
-        self.specs[name] = ParamSpec(lead[0] + shape, lead[1] + axes, init, self.prefix + hf, layout)
+        self.specs[name] = ParamSpec(lead[0] + shape, lead[1] + axes, init, self.prefix + hf, layout, hf_part)
 
     def linear(self, name: str, hf: str, shape: tuple[int, int], axes: tuple[str, str], init: Init, bias: bool) -> None:
         self.add(name, f"{hf}.weight", shape, axes, init, "linear")
@@ -172,9 +207,12 @@ def _text_specs(cfg: ModelConfig) -> dict[str, Any]:
     layer.add("query_norm", "self_attn.q_norm.weight", (dim,), ("head_dim",), ONE)
     layer.add("key_norm", "self_attn.k_norm.weight", (dim,), ("head_dim",), ONE)
     layer.add("mlp_norm", "post_attention_layernorm.weight", (width,), ("embed",), ONE)
-    layer.linear("gate", "mlp.gate_proj", (width, hidden), ("embed", "mlp"), scales.matrix(width), bias=False)
-    layer.linear("up", "mlp.up_proj", (width, hidden), ("embed", "mlp"), scales.matrix(width), bias=False)
-    layer.linear("down", "mlp.down_proj", (hidden, width), ("mlp", "embed"), scales.output(hidden), bias=False)
+    if text.num_experts:
+        _add_experts(layer, text, scales)
+    else:
+        layer.linear("gate", "mlp.gate_proj", (width, hidden), ("embed", "mlp"), scales.matrix(width), bias=False)
+        layer.linear("up", "mlp.up_proj", (width, hidden), ("embed", "mlp"), scales.matrix(width), bias=False)
+        layer.linear("down", "mlp.down_proj", (hidden, width), ("mlp", "embed"), scales.output(hidden), bias=False)
     top = _Scope("")
     table = (text.vocab_size, width), ("vocab", "embed")
     top.add("embed", "model.language_model.embed_tokens.weight", *table, scales.embedding(1.0), "table")
@@ -183,6 +221,17 @@ def _text_specs(cfg: ModelConfig) -> dict[str, Any]:
     if not cfg.tie_word_embeddings:
         top.linear("head", "lm_head", table[0][::-1], table[1][::-1], scales.matrix(width), bias=False)
     return {**top.specs, "layers": layer.specs}
+
+
+def _add_experts(layer: _Scope, text: TextConfig, scales: _Scales) -> None:
+    count, width, hidden = text.num_experts, text.hidden_size, text.moe_intermediate_size
+    layer.linear("router", "mlp.gate", (width, count), ("embed", "router"), scales.matrix(width), bias=False)
+    into, out_of = ("experts", "embed", "mlp"), ("experts", "mlp", "embed")
+    for number, name in enumerate(("experts_gate", "experts_up")):
+        shape, fused = (count, width, hidden), "mlp.experts.gate_up_proj"
+        layer.add(name, fused, shape, into, scales.matrix(width), "experts", hf_part=(number, 2))
+    shape = (count, hidden, width)
+    layer.add("experts_down", "mlp.experts.down_proj", shape, out_of, scales.output(hidden), "experts")
 
 
 def _vision_specs(cfg: ModelConfig) -> dict[str, Any]:
@@ -252,16 +301,16 @@ def shardings(specs: Params, mesh: Mesh, rules: ShardingRules) -> dict[str, Any]
 
     def place(path: str, spec: ParamSpec) -> NamedSharding:
         partition = rules.spec(spec.logical_axes)
-        for size, axis, mesh_axes in zip(spec.shape, spec.logical_axes, partition, strict=True):
-            for name in _as_tuple(mesh_axes):
+        for size, axis, over in zip(spec.shape, spec.logical_axes, partition, strict=True):
+            for name in mesh_axes(over):
                 if name not in mesh.shape:
                     raise UserError(
                         f'ShardingRules: "{axis}" is split over "{name}", but the mesh has {tuple(mesh.axis_names)}'
                     )
-            ways = math.prod(mesh.shape[name] for name in _as_tuple(mesh_axes))
+            ways = math.prod(mesh.shape[name] for name in mesh_axes(over))
             if size % ways:
                 raise UserError(
-                    f'parameter {path}: axis "{axis}" of size {size} cannot be split {ways} ways (over {mesh_axes})'
+                    f'parameter {path}: axis "{axis}" of size {size} cannot be split {ways} ways (over {over})'
                 )
         return NamedSharding(mesh, partition)
 
@@ -271,3 +320,13 @@ def shardings(specs: Params, mesh: Mesh, rules: ShardingRules) -> dict[str, Any]
 def count_params(cfg: ModelConfig) -> int:
     """Number of parameters, tied weights counted once."""
     return sum(math.prod(spec.shape) for spec in jax.tree.leaves(param_specs(cfg), is_leaf=is_spec))
+
+
+def count_active_params(cfg: ModelConfig) -> int:
+    """Number of parameters that one token uses: of the experts, those that it is sent to."""
+
+    def active(spec: ParamSpec) -> int:
+        size = math.prod(spec.shape)
+        return size * cfg.text.num_experts_per_tok // cfg.text.num_experts if "experts" in spec.logical_axes else size
+
+    return sum(map(active, jax.tree.leaves(param_specs(cfg), is_leaf=is_spec)))

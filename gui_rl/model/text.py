@@ -1,9 +1,9 @@
 """The decoder: token embeddings with visual features in place, then a stack of pre-norm blocks (grouped-query
-attention, SwiGLU).
+attention, SwiGLU or a mixture of experts).
 
 In: embeddings, rotary tables, and an `attend` function that decides where keys and values live (a training row, or a
 cache). Out: the normalised hidden states. DeepStack features are added after the first layers at image positions.
-Reference: Qwen3-VL in transformers (`Qwen3VLTextModel`).
+Reference: Qwen3-VL in transformers (`Qwen3VLTextModel`, `Qwen3VLMoeTextModel`).
 """
 
 from collections.abc import Callable
@@ -11,12 +11,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
-from gui_rl.model import rope
+from gui_rl.model import moe, rope
 from gui_rl.model.config import ModelConfig, TextConfig
 from gui_rl.model.inputs import VisualFeatures
-from gui_rl.model.layers import gather_rows, linear, rms_norm, run_layers
+from gui_rl.model.layers import gather_rows, keep_attention, linear, rms_norm, run_layers
+from gui_rl.model.params import Placement
 
 # attend(layer number, state, query, key, value) -> (mixed values [B, T, H*Dh], state, kept)
 # `state` travels through the layers; `kept` is stacked over them.
@@ -45,11 +46,14 @@ def decode_layers(
     state: Any,
     visual: VisualFeatures | None,
     visual_index: Int[Array, "B T"] | None,
+    counted: Bool[Array, "B T"],
     constrain: Constrain,
-) -> tuple[Float[Array, "B T D"], Any, Any]:
-    """All layers and the final norm. Returns (hidden, attend's state, attend's kept items stacked over layers).
+) -> tuple[Float[Array, "B T D"], Any, Any, Float[Array, "L 2 E"] | None]:
+    """All layers and the final norm. Returns (hidden, attend's state, attend's kept items stacked over layers, the
+    experts' load by the `counted` tokens (`moe.mlp`), None where there are no experts).
 
-    `visual=None` (with no index) is for steps that hold no image position, like decoding.
+    `visual=None` (with no index) is for steps that hold no image position, like decoding. Mixtures of experts exchange
+    tokens over the mesh where `constrain` is a `Placement`; otherwise they are left to the compiler.
     Between the layers activations are flat, [B*T, D]: on CPU the gradients of 2-D matmuls are several times faster.
     """
     shape = x.shape
@@ -64,20 +68,23 @@ def decode_layers(
 
     def step(carry: tuple[Array, Any], number: Any, p: Any) -> tuple[tuple[Array, Any], Any]:
         x, state = carry
-        x, state, kept = _block(x, p, cfg.text, shape[:2], rotary, attend, number, state)
+        x, state, kept = _attention(x, p, cfg.text, shape[:2], rotary, attend, number, state)
+        x, load = _mlp(x, p, cfg.text, counted.reshape(-1), constrain)
         if not cfg.scan_layers:
             x = add_deepstack(x, number) if number < levels else x
         elif levels:
             deep = jnp.minimum(number, levels - 1)
             x = jax.lax.cond(number < levels, lambda x: add_deepstack(x, deep), lambda x: x, x)
-        return (boundary(x), state), kept
+        return (boundary(x), state), (kept, load)
 
     carry = (boundary(x), state)
-    (x, state), kept = run_layers(step, carry, params["layers"], cfg.text.num_hidden_layers, cfg.scan_layers, cfg.remat)
-    return rms_norm(x, params["norm"], cfg.text.rms_norm_eps).reshape(shape), state, kept
+    (x, state), (kept, load) = run_layers(
+        step, carry, params["layers"], cfg.text.num_hidden_layers, cfg.scan_layers, cfg.remat
+    )
+    return rms_norm(x, params["norm"], cfg.text.rms_norm_eps).reshape(shape), state, kept, load
 
 
-def _block(
+def _attention(
     x: Float[Array, "B*T D"],
     p: Any,
     cfg: TextConfig,
@@ -94,9 +101,17 @@ def _block(
         value = linear(normed, p["value"]).reshape(*rows, cfg.num_key_value_heads, cfg.head_dim)
         query = rope.rotate(rms_norm(query, p["query_norm"], cfg.rms_norm_eps), rotary)
         key = rope.rotate(rms_norm(key, p["key_norm"], cfg.rms_norm_eps), rotary)
-        mixed, state, kept = attend(number, state, query, key, value)
-        x = x + linear(mixed.reshape(x.shape[0], -1), p["output"])
+        mixed, state, kept = attend(number, state, *keep_attention(query, key, value))
+        (mixed,) = keep_attention(mixed)
+        return x + linear(mixed.reshape(x.shape[0], -1), p["output"]), state, kept
+
+
+def _mlp(
+    x: Float[Array, "B*T D"], p: Any, cfg: TextConfig, counted: Bool[Array, " B*T"], constrain: Constrain
+) -> tuple[Float[Array, "B*T D"], Float[Array, "2 E"] | None]:
     with jax.named_scope("mlp"):
         normed = rms_norm(x, p["mlp_norm"], cfg.rms_norm_eps)
-        x = x + linear(jax.nn.silu(linear(normed, p["gate"])) * linear(normed, p["up"]), p["down"])
-    return x, state, kept
+        if not cfg.num_experts:
+            return x + linear(jax.nn.silu(linear(normed, p["gate"])) * linear(normed, p["up"]), p["down"]), None
+        added, load = moe.mlp(p, cfg, normed, counted, constrain if isinstance(constrain, Placement) else None)
+        return x + added, load

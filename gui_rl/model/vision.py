@@ -16,9 +16,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from gui_rl.model import attention, layout, rope
-from gui_rl.model.config import VisionConfig
+from gui_rl.model.config import Remat, VisionConfig
 from gui_rl.model.inputs import ModelInputs, VisualFeatures
-from gui_rl.model.layers import DENSE_GATHER_BELOW, layer_norm, linear, run_layers
+from gui_rl.model.layers import DENSE_GATHER_BELOW, keep_attention, layer_norm, linear, run_layers
 
 
 def vision_indices(
@@ -52,7 +52,7 @@ def _neighbours(index: np.ndarray, size: int, side: int) -> tuple[np.ndarray, np
     return low, np.minimum(low + 1, side - 1), place - low.astype(np.float32)
 
 
-def encode(params: Any, cfg: VisionConfig, inputs: ModelInputs, dtype: str, scan: bool, remat: bool) -> VisualFeatures:
+def encode(params: Any, cfg: VisionConfig, inputs: ModelInputs, dtype: str, scan: bool, remat: Remat) -> VisualFeatures:
     """Merged features [B, M, D] and DeepStack features [n, B, M, D] of all patches; padding gives meaningless rows."""
     batch, count, _ = inputs.patches.shape
     with jax.named_scope("vision"):
@@ -104,7 +104,8 @@ def _block(
         normed = layer_norm(x, p["attention_norm"], p["attention_norm_bias"])
         qkv = linear(normed, p["qkv"]) + p["qkv_bias"].astype(x.dtype)
         query, key, value = (part.reshape(*rows, cfg.num_heads, cfg.head_dim) for part in jnp.split(qkv, 3, axis=-1))
-        mixed = attention.attend(rope.rotate(query, rotary), rope.rotate(key, rotary), value, mask)
+        query, key, value = keep_attention(rope.rotate(query, rotary), rope.rotate(key, rotary), value)
+        (mixed,) = keep_attention(attention.attend(query, key, value, mask))
         x = x + linear(mixed.reshape(x.shape), p["output"]) + p["output_bias"].astype(x.dtype)
         normed = layer_norm(x, p["mlp_norm"], p["mlp_norm_bias"])
         hidden = jax.nn.gelu(linear(normed, p["up"]) + p["up_bias"].astype(x.dtype), approximate=True)

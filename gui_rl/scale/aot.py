@@ -21,12 +21,12 @@ from gui_rl.data.batch import STREAMS, Batch
 from gui_rl.errors import UserError
 from gui_rl.learn.losses import LossConfig
 from gui_rl.learn.state import abstract_state, state_shardings
-from gui_rl.learn.step import activation_constraint, make_scorer, make_train_step
+from gui_rl.learn.step import make_scorer, make_train_step
 from gui_rl.model import forward, layout
 from gui_rl.model.cache import KVCache
 from gui_rl.model.config import ModelConfig
 from gui_rl.model.inputs import ModelInputs
-from gui_rl.model.params import ShardingRules, abstract_params, param_specs, shardings
+from gui_rl.model.params import Placement, ShardingRules, abstract_params, param_specs, shardings
 from gui_rl.scale.chips import Topology
 from gui_rl.scale.hlo import collective_bytes
 
@@ -144,7 +144,7 @@ def score(name: str, cfg: ModelConfig, mesh: Mesh, rules: ShardingRules, batch: 
 
 def prefill(cfg: ModelConfig, mesh: Mesh, rules: ShardingRules, inputs: ModelInputs, capacity: int) -> Measured:
     """Prompts into a cache of `capacity` slots a row."""
-    constrain = activation_constraint(mesh, rules)
+    constrain = Placement(mesh, rules)
 
     def run(params: Any, inputs: ModelInputs):
         with layout.on_mesh(mesh, rules):
@@ -158,7 +158,7 @@ def prefill(cfg: ModelConfig, mesh: Mesh, rules: ShardingRules, inputs: ModelInp
 
 def decode(cfg: ModelConfig, mesh: Mesh, rules: ShardingRules, rows: int, capacity: int) -> Measured:
     """One token for every row."""
-    constrain, where = activation_constraint(mesh, rules), _cache_shardings(mesh, rules)
+    constrain, where = Placement(mesh, rules), _cache_shardings(mesh, rules)
 
     def run(params: Any, kv: KVCache, tokens: Any, active: Any):
         hidden, kv = forward.decode(params, cfg, kv, tokens, active, constrain=constrain)

@@ -186,7 +186,9 @@ def test_the_sampler_gets_the_policy_that_the_state_stands_for(monkeypatch, tmp_
     agent = types.SimpleNamespace(sampler=Sampler())
     tasks = {"web": [("virtual", "t")]}
     view = lambda trained: {"w": 1 + trained["a"]}  # noqa: E731
-    asyncio.run(online.train(state, None, agent, None, tasks, range(9), None, config, None, tmp_path, report, policy=view))
+    asyncio.run(
+        online.train(state, None, agent, None, tasks, range(9), None, config, None, tmp_path, report, policy=view)
+    )
     assert given == [(4.0, 0), (4.0, 1), (4.0, 2)] and done == [1, 2]
     restored = checkpoint.restore(tmp_path, state).state
     assert int(restored.step) == 2 and float(restored.params["a"]) == 3.0  # the trained values, not the view

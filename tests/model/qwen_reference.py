@@ -1,6 +1,6 @@
 """The independent reference of the model tests:
 
-transformers' Qwen3-VL with random weights, and rows built for both sides.
+transformers' Qwen3-VL (dense, or a mixture of experts) with random weights, and rows built for both sides.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,12 @@ from pathlib import Path
 import jax
 import numpy as np
 import torch
-from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
+from transformers import (
+    Qwen3VLConfig,
+    Qwen3VLForConditionalGeneration,
+    Qwen3VLMoeConfig,
+    Qwen3VLMoeForConditionalGeneration,
+)
 
 from gui_rl.model import forward
 from gui_rl.model.inputs import ModelInputs
@@ -17,13 +22,28 @@ from gui_rl.model.rope import mrope_positions
 from gui_rl.model.vision import vision_indices
 
 IMAGE, VOCAB, MERGE, SIDE = 60, 97, 2, 5
+EXPERTS = {"num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 24}
+Model = Qwen3VLForConditionalGeneration | Qwen3VLMoeForConditionalGeneration
 torch.set_num_threads(2)
 
 
-def make(directory: Path, tied: bool, deepstack: tuple[int, ...] = (0, 1)) -> Qwen3VLForConditionalGeneration:
-    """A small model whose every parameter is random (norms and biases too), saved to `directory`."""
+def make(
+    directory: Path,
+    tied: bool,
+    deepstack: tuple[int, ...] = (0, 1),
+    experts: bool = False,
+    text: dict | None = None,
+    vision: dict | None = None,
+) -> Model:
+    """A small model whose every parameter is random (norms and biases too), saved to `directory`.
+
+    `text` and `vision` change settings of the decoder and of the encoder.
+    """
     torch.manual_seed(0)
-    config = Qwen3VLConfig(
+    kind, config_kind = Qwen3VLForConditionalGeneration, Qwen3VLConfig
+    if experts:
+        kind, config_kind = Qwen3VLMoeForConditionalGeneration, Qwen3VLMoeConfig
+    config = config_kind(
         text_config={
             "vocab_size": VOCAB,
             "hidden_size": 64,
@@ -33,6 +53,8 @@ def make(directory: Path, tied: bool, deepstack: tuple[int, ...] = (0, 1)) -> Qw
             "num_key_value_heads": 2,
             "head_dim": 16,
             "rope_parameters": {"rope_type": "default", "rope_theta": 10_000.0, "mrope_section": [4, 2, 2]},
+            **(EXPERTS if experts else {}),
+            **(text or {}),
         },
         vision_config={
             "depth": 2,
@@ -42,6 +64,7 @@ def make(directory: Path, tied: bool, deepstack: tuple[int, ...] = (0, 1)) -> Qw
             "out_hidden_size": 64,
             "num_position_embeddings": SIDE**2,
             "deepstack_visual_indexes": list(deepstack),
+            **(vision or {}),
         },
         image_token_id=IMAGE,
         video_token_id=61,
@@ -50,17 +73,20 @@ def make(directory: Path, tied: bool, deepstack: tuple[int, ...] = (0, 1)) -> Qw
         tie_word_embeddings=tied,
         attn_implementation="eager",
     )
-    model = Qwen3VLForConditionalGeneration(config).eval()
+    model = kind(config).eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             centre = 1.0 if "norm" in name and name.endswith("weight") else 0.0
-            spread = 0.3 if parameter.ndim == 1 else 1.5 * parameter[0].numel() ** -0.5
+            inputs = parameter.shape[-1] if "experts" in name else parameter[0].numel()
+            spread = 0.3 if parameter.ndim == 1 else 1.5 * inputs**-0.5
             parameter.copy_(centre + spread * torch.randn_like(parameter))
     model.save_pretrained(directory)
     return model
 
 
+QUICK = {"xla_backend_optimization_level": 0}  # compiles several times faster; what is computed stays the same
 our_hidden = jax.jit(forward.hidden, static_argnums=1)
+our_hidden_quick = jax.jit(forward.hidden, static_argnums=1, compiler_options=QUICK)
 our_prefill = jax.jit(forward.prefill, static_argnums=(1, 3))
 our_decode = jax.jit(forward.decode, static_argnums=1)
 our_head = jax.jit(forward.logits, static_argnums=1)
@@ -92,18 +118,23 @@ def sample(seed: int, text: int, grids: list[tuple[int, int, int]]) -> Sample:
     return Sample(np.array(ids, np.int32), grids, patches)
 
 
-def reference_logits(model: Qwen3VLForConditionalGeneration, item: Sample) -> np.ndarray:
-    """transformers' fp32 logits [T, V] of one sample."""
+def torch_logits(model: Model, item: Sample) -> torch.Tensor:
+    """transformers' logits [T, V] of one sample, in the model's dtype, to be differentiated."""
     ids = torch.tensor(item.ids, dtype=torch.long)[None]
     images = {}
     if item.grids:
         images = {
-            "pixel_values": torch.tensor(np.concatenate(item.patches)),
+            "pixel_values": torch.tensor(np.concatenate(item.patches)).to(model.dtype),
             "image_grid_thw": torch.tensor(item.grids),
             "mm_token_type_ids": (ids == IMAGE).int(),
         }
+    return model(input_ids=ids, **images, use_cache=False).logits[0]
+
+
+def reference_logits(model: Model, item: Sample) -> np.ndarray:
+    """transformers' logits [T, V] of one sample, as fp32."""
     with torch.no_grad():
-        return model(input_ids=ids, **images, use_cache=False).logits[0].float().numpy()
+        return torch_logits(model, item).float().numpy()
 
 
 def pack(rows: list[list[Sample]], length: int = 40, count: int = 56) -> ModelInputs:
