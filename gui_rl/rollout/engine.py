@@ -34,7 +34,7 @@ from gui_rl.prompt.images import ImageInput
 from gui_rl.prompt.render import Prompt
 from gui_rl.prompt.tokenizer import Tokenizer
 from gui_rl.rollout import programs
-from gui_rl.rollout.kept import ImageCells, Prefix, longest_match
+from gui_rl.rollout.kept import ImageCells, Prefix, longest_match, shown, tails
 from gui_rl.rollout.sampler import Completion, SamplingParams
 
 DEFAULT_PROMPT_TOKENS = 8192
@@ -220,7 +220,7 @@ class Engine:
             images: dict[ImageInput, None] = {}
             portion: list[tuple[_Request, int, int]] = []
             for request, slot, matched in begun or matches:
-                more = [image for image in _shown(request.prompt, matched) if image not in images]
+                more = [image for image in shown(request.prompt, matched) if image not in images]
                 if portion and sum(image.tokens for image in [*images, *more]) > self.config.image_cells:
                     break
                 images.update(dict.fromkeys(more))
@@ -246,16 +246,16 @@ class Engine:
         source, matched = np.zeros(prompts, np.int32), np.zeros(prompts, np.int32)
         for row, (prompt, slot, tokens) in enumerate(distinct):
             source[row], matched[row] = slot, tokens
-            shown, at = set(map(id, _shown(prompt, tokens))), 0
+            seen, at = set(map(id, shown(prompt, tokens))), 0
             for image in prompt.images:
-                if id(image) in shown:
+                if id(image) in seen:
                     cells[row, at : at + image.tokens] = self._images.cells(image)
                 at += image.tokens
         length = self._length(max(len(prompt.ids) for prompt, _, _ in distinct))
         inputs = self._pack([self._sample_of(prompt) for prompt, _, _ in distinct], prompts, length, 0)
         if matched.any():
             length = self._length(max(len(prompt.ids) - tokens for prompt, _, tokens in distinct))
-            inputs = _tails(inputs, matched, length)
+            inputs = tails(inputs, matched, length)
             self._shapes.add(("extend", prompts, length, cells.shape[1]))
             hidden, kv = programs.extend(
                 params, self._features, self._slots.kv, source, matched, inputs, cells, cfg=self.cfg
@@ -373,29 +373,6 @@ def _shared(new: Sequence[tuple[_Request, int, int]]) -> tuple[list[int], list[t
             distinct.append((prompt, slot, tokens))
         owner.append(number)
     return owner, distinct
-
-
-def _shown(prompt: Prompt, matched: int) -> list[ImageInput]:
-    """The images that have a placeholder after the first `matched` tokens."""
-    return [image for image, (_, end) in zip(prompt.images, prompt.image_spans, strict=True) if end > matched]
-
-
-def _tails(inputs: ModelInputs, matched: np.ndarray, length: int) -> ModelInputs:
-    """Rows without their first `matched` tokens, `length` tokens each."""
-    places = matched[:, None] + np.arange(length)
-    inside = places < inputs.tokens.shape[1]
-    places = np.minimum(places, inputs.tokens.shape[1] - 1)
-
-    def tail(leaf: np.ndarray) -> np.ndarray:
-        return np.take_along_axis(leaf, places, 1)
-
-    return inputs.replace(
-        tokens=tail(inputs.tokens),
-        positions=np.take_along_axis(inputs.positions, np.repeat(places[:, None], 3, 1), 2),
-        segments=np.where(inside, tail(inputs.segments), 0),
-        branches=tail(inputs.branches),
-        visual_index=tail(inputs.visual_index),
-    )
 
 
 def _spans(rounds: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

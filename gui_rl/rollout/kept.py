@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64
 
+from gui_rl.model.inputs import ModelInputs
 from gui_rl.prompt.images import ImageInput
 from gui_rl.prompt.render import Prompt
 
@@ -78,3 +79,26 @@ def longest_match(wanted: Prefix, slots: Iterable[tuple[int, Prefix]]) -> tuple[
     """(slot, tokens) of the slot that begins most like `wanted`, at least one token left to do; (0, 0) without any."""
     best = max(((wanted.common(held), slot) for slot, held in slots), default=(0, 0))
     return best[1], min(best[0], wanted.tokens.size - 1)
+
+
+def shown(prompt: Prompt, matched: int) -> list[ImageInput]:
+    """The images that have a placeholder after the first `matched` tokens."""
+    return [image for image, (_, end) in zip(prompt.images, prompt.image_spans, strict=True) if end > matched]
+
+
+def tails(inputs: ModelInputs, matched: np.ndarray, length: int) -> ModelInputs:
+    """Rows without their first `matched` tokens, `length` tokens each."""
+    places = matched[:, None] + np.arange(length)
+    inside = places < inputs.tokens.shape[1]
+    places = np.minimum(places, inputs.tokens.shape[1] - 1)
+
+    def tail(leaf: np.ndarray) -> np.ndarray:
+        return np.take_along_axis(leaf, places, 1)
+
+    return inputs.replace(
+        tokens=tail(inputs.tokens),
+        positions=np.take_along_axis(inputs.positions, np.repeat(places[:, None], 3, 1), 2),
+        segments=np.where(inside, tail(inputs.segments), 0),
+        branches=tail(inputs.branches),
+        visual_index=tail(inputs.visual_index),
+    )
