@@ -342,6 +342,19 @@ class _Quickstart:
         partial = self.path / "result.json.partial"
         partial.write_text(json.dumps(result, indent=1))
         os.replace(partial, self.path / "result.json")
+        self.progress.note(summary(result))
+
+
+def summary(result: Mapping[str, Any]) -> str:
+    """The result in a few lines of text: success by family, sampled, and greedy beside it."""
+    lines = ["success      random     SFT    MRPO  script   (greedy SFT, MRPO)"]
+    for family, scores in result["families"].items():
+        sampled = [scores[policy]["success"] for policy in ("random", "sft", "rl", "script")]
+        greedy = [scores[policy]["greedy"]["success"] for policy in ("sft", "rl")]
+        cells = "".join(f"{100 * value:6.0f} %" for value in sampled)
+        lines.append(f"{family:11}{cells}   ({100 * greedy[0]:.0f} %, {100 * greedy[1]:.0f} %)")
+    lines.append(f"{result['minutes']:.1f} minutes, {result['peak_memory_gb']:.1f} GB")
+    return "\n".join(lines)
 
 
 def memory_gb() -> float:

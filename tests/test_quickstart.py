@@ -53,6 +53,7 @@ def run(chromium, tmp_path_factory):
     last = start(folder, "--resume")
     out, _ = last.communicate(timeout=400)
     assert last.returncode == 0, out[-3000:]
+    assert "MRPO  script" in out and "minutes" in out.splitlines()[-2]
     return run
 
 
