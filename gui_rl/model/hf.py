@@ -31,9 +31,7 @@ _Source = list[tuple[ParamSpec, jax.Array, int]]  # the parameters (and layer) t
 CONFIG, SINGLE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PART = ".part"  # suffix of a file that is still being written
 MAX_FILE_BYTES = 4 * 2**30
-CHUNK_BYTES = (
-    64 * 2**20
-)  # layers travel to a device in chunks of this size, or of the largest tensor where that is more
+CHUNK_BYTES = 16 * 2**20  # the buffer on the way to a device is at least so large, else as the largest tensor
 
 
 def hf_names(spec: ParamSpec) -> list[str]:
@@ -230,7 +228,7 @@ class _Reader:
             return _to_device(self._filled(spec, [spec.hf_name], box)[0], device)
         names, inner = hf_names(spec)[slice(*box[0])], box[1:]
         shape = tuple(stop - start for start, stop in box)
-        step = len(self.buffer) // math.prod(shape[1:])
+        step = max(1, len(self.buffer) // 2 // math.prod(shape[1:]))  # on CPU a chunk is there twice on its way
         if len(names) <= step:
             return _to_device(self._filled(spec, names, inner), device)
         whole = jnp.zeros(shape, self.buffer.dtype, device=device)

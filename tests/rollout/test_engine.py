@@ -252,7 +252,7 @@ def test_requests_of_one_round_have_their_own_temperature_and_end(policy, prompt
 def test_weights_that_change_in_the_middle_of_a_response_are_told(policy, prompts):
     async def body(engine):
         asked = asyncio.create_task(engine.sample(prompts[:1], SamplingParams(1.0, 60), [4]))
-        while not engine._slots.counts.any():
+        while not any(request.spans for request in engine._held.values()):
             await asyncio.sleep(0.001)
         await engine.update_weights(init_params(policy[0], jax.random.key(9)), 5)
         return (await asked)[0]

@@ -279,7 +279,7 @@ def test_fields_that_change_nothing_are_taken(ask):
         (chat(messages=shown("http://x/a.png")), 400, "nothing is fetched"),
         (chat(messages=shown("data:image/png;base64,QUJD")), 400, "messages[0].content[0].image_url"),
         (chat(messages=shown("data:image/png;base64,Q")), 400, "not base64"),
-        (chat(messages=[{"role": "user", "content": "word " * 4200}]), 400, "over 4096"),
+        (chat(messages=[{"role": "user", "content": "word " * 4200}]), 400, "over 192"),
         ({"model": "tiny", "prompt_token_ids": [10**6]}, 400, "no token has the id 1000000"),
         ({"model": "tiny", "prompt_token_ids": []}, 400, "there are none"),
         ({"model": "tiny", "prompt_token_ids": [1], "images": [picture()]}, 400, "placeholders"),
