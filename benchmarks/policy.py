@@ -20,14 +20,15 @@ from gui_rl.learn import optim
 from gui_rl.learn.losses import LossConfig
 from gui_rl.learn.state import init_state, make_mesh
 from gui_rl.learn.step import make_train_step, place
-from gui_rl.model import hf
+from gui_rl.model import forward, hf
 from gui_rl.model.allocator import keep_freed_memory
 from gui_rl.prompt.images import ImageInput
-from gui_rl.rollout.engine import prefill, respond
+from gui_rl.rollout import programs
 
 THREADS = 2
 GRID = (1, 14, 20)  # 280 patches, 70 visual tokens
 LENGTH = 160
+prefill = jax.jit(forward.prefill, static_argnums=(1, 3))
 NEW = 64
 ROWS = 8  # of a training step
 IMAGE, START, END = 3, 1, 2
@@ -120,11 +121,13 @@ def decoding(name: str, model, cfg, params) -> list[Figure]:
         def ours(inputs=inputs, rows=rows, banned=banned) -> float:
             def answer(count: int) -> None:
                 hidden, kv = prefill(params, cfg, inputs, LENGTH + NEW + 1)
-                out = respond(
-                    params, hidden, kv, np.arange(rows), np.zeros(rows, np.uint32), banned, np.float32(0),
-                    np.ones(rows, bool), cfg=cfg, eos_id=-1, max_tokens=count,
+                slots = programs.admit(
+                    programs.empty_slots(cfg, rows, LENGTH + NEW + 1), hidden, kv, np.arange(rows), np.arange(rows),
+                    np.full(rows, count, np.int32), np.zeros(rows, np.uint32), np.zeros(rows, np.float32),
+                    np.full((rows, programs.STOPS), -1, np.int32),
                 )  # fmt: skip
-                jax.block_until_ready(out)
+                out = programs.advance(params, slots, banned, cfg=cfg, rows=rows, stride=NEW + 1)
+                assert (np.asarray(out.counts) == count).all()
 
             answer(1), answer(NEW + 1)
             return seconds(lambda: answer(NEW + 1)) - seconds(lambda: answer(1))
