@@ -5,6 +5,7 @@ python -m benchmarks.policy
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 
@@ -196,18 +197,16 @@ def training(name: str, model, cfg, params) -> Figure:
 
 
 def main() -> None:
-    """Measures every size; writes results/policy.json."""
+    """Measures the sizes named on the command line (all without any); writes results/policy_SIZE.json for each."""
     keep_freed_memory()
     torch.set_num_threads(THREADS)
-    figures: list[Figure] = []
-    for name, size in SIZES.items():
+    for name in sys.argv[1:] or SIZES:
+        size = SIZES[name]
         model = peer_model(size)
         with tempfile.TemporaryDirectory() as folder:
             model.save_pretrained(folder)
             cfg, params = hf.load(Path(folder))
-        figures += decoding(name, model, cfg, params)
-        figures.append(training(name, model, cfg, params))
-    write("policy", figures)
+        write(f"policy_{name}", [*decoding(name, model, cfg, params), training(name, model, cfg, params)])
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from gui_rl.rollout.engine import Engine, EngineConfig
 from gui_rl.rollout.sampler import SamplingParams
 
 GROUP, TURNS, ANSWER = 8, 5, 16
-WIDTH, HEIGHT = 320, 448  # 280 patches, 70 visual tokens
+WIDTH, HEIGHT = 320, 448  # 560 patches, 140 visual tokens
 BAR = 2.0
 
 
@@ -67,7 +67,7 @@ def main() -> None:
         [prepare(rng.integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8)) for _ in range(TURNS)] for _ in range(GROUP)
     ]
     figures: list[Figure] = []
-    shape = {"row_buckets": (8,), "capacity": 640, "image_cells": 8192, "patch_multiple": 280, "length_multiple": 64}
+    shape = {"row_buckets": (8,), "capacity": 896, "image_cells": 8192, "patch_multiple": 560, "length_multiple": 64}
     for name, cfg in policies(64 * -(-tokenizer.vocab_size // 64), tokenizer.image_id).items():
         params = init_params(cfg, jax.random.key(0))
         times = alternate(
