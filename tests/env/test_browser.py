@@ -49,20 +49,6 @@ MOUSE = PageKind("log", LOG_PAGE, 200, 100)
 APPS = sorted(registry)
 
 
-@pytest.fixture(scope="module")
-def run():
-    with asyncio.Runner() as runner:
-        yield runner.run
-
-
-@pytest.fixture(scope="module")
-def browser(run, chromium):
-    browser = Browser(chromium)
-    run(browser.start())
-    yield browser
-    run(browser.stop())
-
-
 def kind_of(name):
     app = registry[name]
     return PageKind(name, app.page, app.width, app.height, touch=app.device == "mobile")

@@ -19,20 +19,6 @@ from env_servers.suites.suite import SEEDS
 ALL, SMALL = tasks("miniwob"), tasks("miniwob25")
 
 
-@pytest.fixture(scope="module")
-def run():
-    with asyncio.Runner() as runner:
-        yield runner.run
-
-
-@pytest.fixture(scope="module")
-def browser(run, chromium):
-    browser = Browser(chromium)
-    run(browser.start())
-    yield browser
-    run(browser.stop())
-
-
 class Played:
     """An episode in a store of this process."""
 

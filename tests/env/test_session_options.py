@@ -8,7 +8,6 @@ from functools import partial
 import pytest
 from PIL import Image, ImageChops
 
-from env_servers.browser import Browser
 from env_servers.check import check
 from env_servers.leases import Refusal
 from env_servers.protocol.actions import from_pixels
@@ -22,20 +21,6 @@ from env_servers.suites.virtual.icons import COLOURS, THINGS
 KINDS = typing.get_args(Disturbance)
 BLOCKING = sorted(set(KINDS) - {"cookies", "notification"})
 SAMPLE = ("orders/star", "files/move", "shop/set")  # one of each family; the self-test's command line takes them all
-
-
-@pytest.fixture(scope="module")
-def run():
-    with asyncio.Runner() as runner:
-        yield runner.run
-
-
-@pytest.fixture(scope="module")
-def browser(run, chromium):
-    browser = Browser(chromium)
-    run(browser.start())
-    yield browser
-    run(browser.stop())
 
 
 class Played:
