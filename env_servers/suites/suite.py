@@ -12,6 +12,7 @@ instance only what `TaskInstance` says. The page, whatever made it, offers `wind
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -93,7 +94,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class TaskInstance:
+class TaskInstance(ABC):
     """A task with its seed filled in.
 
     instruction: "" where only the page knows it, as `instruction` of its state. initial: what the page loads.
@@ -112,12 +113,12 @@ class TaskInstance:
         """Whether the page itself has ended the episode in this state."""
         return False
 
+    @abstractmethod
     def succeeded(self, state: State, declared: str | None, complete: bool) -> bool:
         """The verdict on an episode that has ended in `state`.
 
         declared: the status of `terminate`, None where the page ended it. complete: every checkpoint was met in order.
         """
-        raise NotImplementedError
 
     def move(self, state: State, elements: Sequence[Element], met: Sequence[bool], tools: Sequence[str]) -> Move:
         """The script's next move from `state`; ValueError where there is none.
