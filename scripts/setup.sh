@@ -4,6 +4,7 @@
 # 1. a Chromium that starts and the font DejaVu Sans (installed with apt where that is allowed)
 # 2. a virtual environment in .venv made with Python >= 3.11
 # 3. this project and its pinned packages in it
+# 4. the front-end packages of the suite `apps`, with npm (asked for by `dev`, else where npm is there)
 #
 # It may be run any number of times; with nothing to do it takes about a second. Exit code 2 means that
 # something is missing that only the user can install; the last line says what.
@@ -84,6 +85,18 @@ find_python() { # prints the first Python >= 3.11 that can make a virtual enviro
     die "Python 3.11 or newer was not found. Install it (Debian 12, Ubuntu 24.04 or newer: 'apt-get install python3 python3-venv')"
 }
 
+front_end() { # the apps' front-end packages; a check of the lock file where they are there
+    if ! command -v npm >/dev/null 2>&1; then
+        if [[ ",$extras,${installed_extras:-}," == *,dev,* ]]; then
+            apt_install nodejs npm || die "npm was not found, which fetches the front-end packages of the suite 'apps'. Install it (Debian, Ubuntu: 'apt-get install nodejs npm')"
+        else
+            say "npm was not found: all but the suite 'apps' will work"
+            return
+        fi
+    fi
+    .venv/bin/python -m env_servers.suites.apps.vendor || exit 2
+}
+
 # The stamp holds what was installed: the place, the pins and the extras. It is written last, so that an
 # interrupted installation is done again.
 wanted=$( { pwd; cat setup.py constraints.txt; } | sha256sum | cut -d' ' -f1)
@@ -94,7 +107,7 @@ if [[ -r $stamp ]] && .venv/bin/python -c '' 2>/dev/null; then
         [[ ",${installed_extras:-}," == *",$extra,"* ]] || missing=$extra
     done
     if [[ ${installed:-} == "$wanted" ]]; then
-        [[ -n $missing ]] || exit 0
+        [[ -n $missing ]] || { front_end; exit 0; }
         extras=$(tr ',' '\n' <<<"$installed_extras,$extras" | sort -u | paste -sd,) # keep what was there
     fi
 fi
@@ -113,5 +126,6 @@ install() {
 }
 install setuptools
 install --no-build-isolation --editable ".[$extras]"
+front_end
 echo "$wanted $extras" >"$stamp"
 say "ready: $(.venv/bin/python --version), $browser"

@@ -1,0 +1,148 @@
+// What every app of this suite shares: one state, one way to show it, real input, and `window.app`. A page gives `mount`:
+//   start(root)                 builds the document and its widgets, once
+//   show(state)                 makes the document show the state; calling it twice changes nothing
+//   read(state)                 optional: takes over what a widget holds (an editor's text, a table's cells)
+//   ready()                     optional: a promise that resolves when the widgets have come to rest
+//   tools: {name: (state, args) => result}     throw Error(message) to refuse
+//   button(state, "Back")   answer(state, text)   open(state, name)   goto(state, url)      all optional
+// What can be used carries its name: `named(node, "send")`, or `h("button", {name: "send", onclick: ...}, "Send")`.
+// Text only ever enters the document as text, never as markup.
+"use strict";
+
+// A node: attributes by name, `on...` handlers, `name` (how sentences call it), `style` and `class` as text.
+function h(tag, given = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [key, value] of Object.entries(given)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (key === "name") named(node, value);
+    else if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (key === "value" || key === "checked") node[key] = value;
+    else node.setAttribute(key, value === true ? "" : value);
+  }
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+function named(node, name) {
+  node.dataset.name = name;
+  return node;
+}
+
+function mount(spec) {
+  const root = document.getElementById("root");
+  const HOLD_MS = 400; // a touch this long is a long press
+  const SLOP = 10; // css px a finger may travel within a tap
+  let state = null;
+
+  const canonical = (value) =>
+    Array.isArray(value)
+      ? value.map(canonical)
+      : value && typeof value === "object"
+        ? Object.fromEntries(Object.keys(value).sort().map((key) => [key, canonical(value[key])]))
+        : value;
+
+  // Shows the state; what had the focus and the scroll positions of what has a name stay.
+  function show() {
+    const focused = document.activeElement?.dataset?.name;
+    const scrolled = [...root.querySelectorAll("[data-name]")]
+      .filter((node) => node.scrollTop || node.scrollLeft)
+      .map((node) => [node.dataset.name, node.scrollTop, node.scrollLeft]);
+    spec.show(state);
+    const find = (name) => root.querySelector(`[data-name="${CSS.escape(name)}"]`);
+    for (const [name, top, left] of scrolled) {
+      const node = find(name);
+      if (node) [node.scrollTop, node.scrollLeft] = [top, left];
+    }
+    if (focused && document.activeElement?.dataset?.name !== focused) find(focused)?.focus({ preventScroll: true });
+  }
+
+  // What a handler calls: `change((state) => ...)` alters the state and shows it.
+  const change = (how) => {
+    how(state);
+    show();
+  };
+
+  function box(node) {
+    let { left, top, right, bottom } = node.getBoundingClientRect();
+    for (let above = node.parentElement; above && above !== document.documentElement; above = above.parentElement) {
+      if (getComputedStyle(above).overflow === "visible") continue;
+      const frame = above.getBoundingClientRect();
+      [left, top] = [Math.max(left, frame.left), Math.max(top, frame.top)];
+      [right, bottom] = [Math.min(right, frame.right), Math.min(bottom, frame.bottom)];
+    }
+    [left, top] = [Math.max(left, 0), Math.max(top, 0)];
+    [right, bottom] = [Math.min(right, innerWidth), Math.min(bottom, innerHeight)];
+    if (right - left < 4 || bottom - top < 4) return null;
+    const hit = document.elementFromPoint((left + right) / 2, (top + bottom) / 2);
+    return hit && (node.contains(hit) || hit.contains(node)) && hit.closest("[data-name]") === node
+      ? [left, top, right, bottom].map(Math.round)
+      : null;
+  }
+
+  // The nearest box around a node that can move by (dx, dy) moves; at once, so that the next picture has it.
+  function roll(node, dx, dy) {
+    for (let at = node; at && at !== document.documentElement; at = at.parentElement) {
+      const style = getComputedStyle(at);
+      const down = /auto|scroll/.test(style.overflowY) && at.scrollHeight > at.clientHeight;
+      const across = /auto|scroll/.test(style.overflowX) && at.scrollWidth > at.clientWidth;
+      if ((dy && down) || (dx && across)) return at.scrollBy({ top: dy, left: dx, behavior: "instant" });
+    }
+  }
+  document.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    roll(event.target, event.deltaX, event.deltaY);
+  }, { passive: false });
+
+  let press = null;
+  document.addEventListener("pointerdown", (event) => {
+    if (event.pointerType === "touch") press = { x: event.clientX, y: event.clientY, time: event.timeStamp, node: event.target };
+  }, true);
+  document.addEventListener("pointerup", (event) => {
+    if (event.pointerType !== "touch" || !press) return;
+    const [dx, dy, { time, node }] = [event.clientX - press.x, event.clientY - press.y, press];
+    press = null;
+    if (Math.hypot(dx, dy) > SLOP) {
+      const swipe = new CustomEvent("swipe", { bubbles: true, cancelable: true, detail: { dx, dy } });
+      if (node.dispatchEvent(swipe)) roll(node, -dx, -dy);
+    } else if (event.timeStamp - time >= HOLD_MS) node.dispatchEvent(new CustomEvent("hold", { bubbles: true }));
+  }, true);
+  document.addEventListener("contextmenu", (event) => event.preventDefault());
+
+  spec.start(root);
+  window.app = {
+    load(next) {
+      state = structuredClone(next);
+      press = null;
+      for (const node of root.querySelectorAll("*")) if (node.scrollTop || node.scrollLeft) node.scrollTo(0, 0);
+      show();
+    },
+    state() {
+      if (spec.read) spec.read(state);
+      return canonical(state);
+    },
+    elements: () =>
+      [...document.querySelectorAll("[data-name]")]
+        .map((node) => ({ name: node.dataset.name, box: box(node) }))
+        .filter((element) => element.box),
+    settled: spec.ready,
+    tool(name, args) {
+      if (!Object.hasOwn(spec.tools ?? {}, name)) return { success: false, result: null, error_message: `there is no tool ${name}` };
+      try {
+        if (spec.read) spec.read(state);
+        const result = spec.tools[name](state, args) ?? null;
+        show();
+        return { success: true, result, error_message: null };
+      } catch (error) {
+        return { success: false, result: null, error_message: error.message };
+      }
+    },
+    answer: (text) => change((now) => {
+      now.answer = String(text).trim();
+      if (spec.answer) spec.answer(now, text);
+    }),
+    ...Object.fromEntries(
+      ["button", "open", "goto"].filter((name) => spec[name]).map((name) => [name, (given) => change((now) => spec[name](now, given))]),
+    ),
+  };
+  return { change, now: () => state };
+}

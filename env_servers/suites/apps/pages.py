@@ -1,0 +1,36 @@
+"""Assembles an app's page: the skeleton, the front-end packages that it is built on, the kit and the app's own code."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from . import vendor
+
+_HERE = Path(__file__).parent
+
+
+def _read(name: str) -> str:
+    path = _HERE / name
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+@cache
+def assemble(app: str, device: str, packages: tuple[str, ...] = ()) -> str:
+    """The whole page of `app`, whose own code is `<app>/page.js` and `<app>/page.css`; it needs no other file.
+
+    Raises UserError where a front-end package was not fetched.
+    """
+    built = [vendor.read(package) for package in packages]
+    style = "\n".join((*(style for style, _ in built), _read("kit.css"), _read(f"{app}/page.css")))
+    script = "\n;\n".join((*(script for _, script in built), _read("kit.js"), _read(f"{app}/page.js")))
+    filled = {
+        "@TITLE@": app,
+        "@DEVICE@": device,
+        "@STYLE@": style.replace("</", "<\\/"),
+        "@SCRIPT@": script.replace("</", "<\\/").replace("<!--", "<\\!--"),
+    }
+    page = _read("page.html")
+    for mark, text in filled.items():
+        page = page.replace(mark, text)
+    return page
