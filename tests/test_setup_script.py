@@ -48,7 +48,7 @@ def installed(checkout: Path, extras: str = "env") -> None:
         capture_output=True,
         text=True,
     )
-    (checkout / ".venv" / "bin").mkdir(parents=True)
+    (checkout / ".venv" / "bin").mkdir(parents=True, exist_ok=True)
     program(checkout, "../.venv/bin/python", 'echo "$*" >>"$HOME/calls"')
     (checkout / ".venv" / ".gui-rl-setup").write_text(f"{wanted.stdout.strip()} {extras}\n")
 
@@ -117,16 +117,32 @@ def test_python_without_venv(checkout):
 def test_nothing_is_installed_twice(checkout):
     browser = program(checkout, "my-browser")
     program(checkout, "fc-match", FONT)
+    program(checkout, "npm")
     installed(checkout, "dev,env")
     code, said = run(checkout, GUI_RL_CHROMIUM=str(browser))
     assert (code, said) == (0, "")
     assert "install" not in (checkout / "calls").read_text()
 
 
+def test_the_apps_packages_need_npm_and_nothing_else_does(checkout):
+    program(checkout, "chromium")
+    program(checkout, "fc-match", FONT)
+    installed(checkout, "env")
+    code, said = run(checkout)
+    assert code == 0 and "all but the suite 'apps'" in said
+    installed(checkout, "dev,env")
+    code, said = run(checkout)
+    assert code == 2 and "nodejs npm" in said.splitlines()[-1]
+    program(checkout, "npm")
+    assert run(checkout) == (0, "")
+    assert "env_servers.suites.apps.vendor" in (checkout / "calls").read_text()
+
+
 @pytest.mark.parametrize("change", ["pins", "extra", "moved"])
 def test_a_change_installs_again(checkout, change):
     program(checkout, "chromium")
     program(checkout, "fc-match", FONT)
+    program(checkout, "npm")
     installed(checkout, "dev" if change == "extra" else "env")
     if change == "pins":
         (checkout / "constraints.txt").write_text("jax==0\n")
