@@ -32,6 +32,7 @@ from env_servers.server import ServerConfig, running_server
 from env_servers.suites.virtual.app import SEEDS
 from gui_rl.data.schema import Episode
 from gui_rl.data.store import EpisodeSource, write_episodes
+from gui_rl.data.trajectory_files import write_trajectory
 from gui_rl.errors import UserError
 from gui_rl.evaluate.suites import FAMILIES, Score, evaluate, evaluation_specs, tasks_of
 from gui_rl.learn import checkpoint, online, optim, sft
@@ -42,7 +43,6 @@ from gui_rl.model import hf
 from gui_rl.model.params import ShardingRules
 from gui_rl.prompt.context import TINY_CONTEXT
 from gui_rl.prompt.tokenizer import Tokenizer
-from gui_rl.report.episodes import write_trajectory
 from gui_rl.report.manifest import write_manifest
 from gui_rl.report.metrics import RunLog
 from gui_rl.report.progress import Progress

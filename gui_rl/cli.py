@@ -3,7 +3,7 @@
     gui-rl quickstart [--resume]            the whole chain: demonstrations, SFT, RL, evaluation, report
     gui-rl run NAME [--resume] [--option …]  an experiment by name (experiments/NAME.py)
     gui-rl env serve|check|tasks             environment servers
-    gui-rl eval CHECKPOINT                   success of a policy in live environments
+    gui-rl eval CHECKPOINT|URL               success of a policy in live environments, chance beside it
     gui-rl policy serve CHECKPOINT           a policy behind OpenAI's chat completions
     gui-rl report RUN                        (re)write RUN/report.html
     gui-rl compile --model … --topology …    memory and step time on a slice of TPUs that is not there
@@ -138,35 +138,12 @@ class TasksOptions:
     suite: str = "virtual"
 
 
-@dataclass(frozen=True)
-class EvalOptions:
-    """Success of a policy on evaluation seeds.
-
-    Attributes:
-      checkpoint: folder with config.json and safetensors (Hugging Face form).
-      suite: where it is tested.
-      longest: tasks of at most this many subtasks; 0 takes all.
-      episodes: episodes a family.
-      temperature: of sampling; 0 is greedy.
-    """
-
-    checkpoint: tyro.conf.Positional[Path]
-    suite: str = "virtual"
-    longest: int = 0
-    episodes: int = 60
-    temperature: float = 1.0
-
-
 def _eval(arguments: list[str]) -> None:
-    options = parse(EvalOptions, arguments, "eval")
-    from gui_rl.evaluate.local import evaluate_checkpoint
+    from gui_rl.evaluate import command
 
+    options = parse(command.EvalOptions, arguments, "eval")
     keep_freed_memory()
-    for family, score in evaluate_checkpoint(
-        options.checkpoint, options.suite, options.longest or None, options.episodes, options.temperature
-    ).items():
-        interval = f"[{score.low:.3f}, {score.high:.3f}]"
-        print(f"{family:8} success {score.success:.3f} {interval} of {score.episodes} episodes, {score.faults} faults")
+    command.show(command.run(options))
 
 
 def _policy(arguments: list[str]) -> None:

@@ -94,7 +94,7 @@ def test_what_is_no_policy_is_not_served(tmp_path):
 
 def test_an_unreadable_image_is_named(tmp_path):
     from gui_rl.data.schema import Episode, Turn
-    from gui_rl.report.episodes import write_trajectory
+    from gui_rl.data.trajectory_files import write_trajectory
 
     turn = Turn(index=0, screenshot=b"no picture at all", text="Wait.")
     episode = Episode("e", "virtual", "shop/add", 1, "web", "Add it.", (160, 128), (turn,), "fail")

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gui_rl.data.schema import Episode
+from gui_rl.data.trajectory_files import read_trajectories
 from gui_rl.errors import UserError
-from gui_rl.report.episodes import read_trajectories
 from gui_rl.report.metrics import read_metrics
 
 FAMILIES = ("mobile", "desktop", "web")

@@ -12,7 +12,8 @@ import dataclasses
 import itertools
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from env_servers.protocol.messages import Observation
 from gui_rl.data.schema import Episode, Turn
@@ -174,10 +175,13 @@ async def play_all(
     resample: int = 2,
     keep_final: bool = False,
     script: bool = False,
+    session: Mapping[str, Any] | None = None,
     transport: Transport | None = None,
     tick: Callable[[Episode], None] = lambda episode: None,
 ) -> list[Episode]:
     """Plays every spec, at most `parallel` at a time, in the order of the specs.
+
+    session: further options of `EnvClient.create`, the same for all: tools, disturb, marks.
 
     Neighbouring specs of one task and seed are a group and lease their sessions in one call (R38). A member whose
     environment failed is played again, at most `resample` times, in a new session; what fails to the
@@ -185,13 +189,14 @@ async def play_all(
     `policy_timeout`s of no turn.
     """
     deadline = time.monotonic() + deadline_s
+    options = {**(session or {}), "script": script}
     gate, order = asyncio.Semaphore(parallel), asyncio.Lock()
 
     async def one(spec: Spec, session: Session | None) -> Episode:
         try:
             for attempt in range(resample + 1):
                 if session is None:
-                    (session,) = await client.create(spec.suite, spec.task, spec.seed, count=1, script=script)
+                    (session,) = await client.create(spec.suite, spec.task, spec.seed, count=1, **options)
                 episode = await play(spec, session, agent, deadline, keep_final, transport)
                 session = None
                 if episode.scored or attempt == resample or time.monotonic() > deadline:
@@ -211,7 +216,7 @@ async def play_all(
                 await gate.acquire()
         first = specs[0]
         try:
-            sessions = await client.create(first.suite, first.task, first.seed, count=len(specs), script=script)
+            sessions = await client.create(first.suite, first.task, first.seed, count=len(specs), **options)
         except EnvFault:
             sessions = [None] * len(specs)
         return list(await asyncio.gather(*map(one, specs, sessions)))

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from gui_rl.data.schema import Episode, Turn
-from gui_rl.report.episodes import write_trajectory
+from gui_rl.data.trajectory_files import write_trajectory
 from gui_rl.report.metrics import RunLog
 
 SCREENS = {"mobile": (128, 160), "desktop": (160, 128), "web": (160, 128)}

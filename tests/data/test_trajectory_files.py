@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from gui_rl.data.schema import Episode, Turn
-from gui_rl.report.episodes import read_trajectories, write_trajectory
+from gui_rl.data.trajectory_files import read_trajectories, write_trajectory
 from gui_rl.report.trajectories import call_text, select
 
 
