@@ -310,13 +310,12 @@ def scripted_move(
 
     met: for every checkpoint whether it was met at some step so far. tools: names of the tools that the script may
     call; it calls one where that does a whole subtask in fewer actions. Ends with terminate(success), or, where a
-    subtask cannot be done, with terminate(failure).
+    subtask cannot be done, with terminate(failure): not before the screen has shown that, as whoever learns from the
+    script sees nothing else.
     """
     for done, name, text in zip(met, instance.task.path, instance.subtask_texts, strict=True):
         if done:
             continue
-        if name == instance.absent:
-            return app.hand.give_up()
         subtask = app.by_id[name]
         if subtask.tool and app.by_tool(subtask):
             call = subtask.tool(instance.slots)

@@ -116,25 +116,27 @@ def outcome(state: State) -> dict[str, object]:
 
 # --- script ----------------------------------------------------------------------------------------------------------
 def _go(state: State, elements: Sequence[Element], place: str) -> Move | None:
-    """The move towards `place` with no menu open, None where that is the screen."""
+    """The move towards `place` with no menu open, None where that is the screen; the root shows where it is missing."""
     if state["menu"]:
         return HAND.keys("escape")
     if state["place"] == place:
         return None
-    return HAND.keys("backspace") if state["place"] else HAND.double(elements, f"{place} folder")
+    if state["place"]:
+        return HAND.keys("backspace")
+    return HAND.double(elements, f"{place} folder") if place in state["folders"] else HAND.give_up()
 
 
 def _select(state: State, elements: Sequence[Element], name: str, place: str = "") -> Move | None:
     """The move towards `name` of `place` being selected, None where it is."""
-    if name not in (state["folders"][place] if place else state["root"]):
-        return HAND.give_up()
     if move := _go(state, elements, place):
         return move
+    if name not in (state["folders"][place] if place else state["root"]):
+        return HAND.give_up()
     return None if state["selected"] == name else HAND.tap(elements, name)
 
 
 def _full(state: State, place: str) -> bool:
-    return (len(state["folders"][place]) if place else len(state["root"]) + len(state["order"])) >= ROOM
+    return (len(state["folders"].get(place, ())) if place else len(state["root"]) + len(state["order"])) >= ROOM
 
 
 def _drag(state: State, elements: Sequence[Element], name: str, source: str, goal: str) -> Move:
@@ -143,21 +145,23 @@ def _drag(state: State, elements: Sequence[Element], name: str, source: str, goa
         return HAND.give_up()
     if move := _select(state, elements, name, source):
         return move
+    if goal and goal not in state["folders"]:
+        return HAND.give_up()
     onto = f"{goal} folder" if goal else "back"
     return HAND.drag(elements, name, onto) if state["pointer"] == name else HAND.tap(elements, name)
 
 
 def _star(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
-    if slots["star"] not in state["root"]:
-        return HAND.give_up()
     if state["menu"] == slots["star"] and not state["place"]:
         return HAND.tap(elements, "star")
-    return _go(state, elements, "") or HAND.context(elements, slots["star"])
+    if move := _go(state, elements, ""):
+        return move
+    return HAND.context(elements, slots["star"]) if slots["star"] in state["root"] else HAND.give_up()
 
 
 def _copy(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     name, folder = slots["copy"], slots["copy_folder"]
-    if name not in state["root"] or _full(state, folder):
+    if _full(state, folder):
         return HAND.give_up()
     if state["clip"] != name:
         return _select(state, elements, name) or HAND.keys("ctrl", "c")
@@ -285,7 +289,7 @@ SUBTASKS = (
     Subtask(
         "missing", "Delete the {missing}.",
         lambda state, slots: False,
-        lambda state, slots, elements: HAND.give_up(),
+        lambda state, slots, elements: _go(state, elements, "") or HAND.give_up(),
         after=(START,), at="root", actions=1, feasible=False,
     ),
 )  # fmt: skip

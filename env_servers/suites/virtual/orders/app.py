@@ -133,14 +133,17 @@ def _to_list(state: State, elements: Sequence[Element]) -> Move | None:
 
 
 def _to_thing(state: State, elements: Sequence[Element], name: str) -> Move | None:
-    """The move towards the list with `name` in sight, None where that is the screen."""
-    if name not in state["things"]:
-        return HAND.give_up()
+    """The move towards the list with `name` in sight, None where that is the screen.
+
+    A list that does not hold it is looked through to its end, then the task is given up.
+    """
     if move := _to_list(state, elements):
         return move
     if name in _visible(state):
         return None
-    return HAND.swipe("up" if state["scroll"] == 0 else "down")
+    if name in state["things"]:
+        return HAND.swipe("up" if state["scroll"] == 0 else "down")
+    return HAND.swipe("up") if state["scroll"] == 0 and len(state["things"]) > SHOWN else HAND.give_up()
 
 
 def _on_detail(slot: str, control: str):
@@ -170,7 +173,9 @@ def _cancel(state: State, elements: Sequence[Element], name: str) -> Move:
 
 
 def _pick(state: State, slots: Slots, elements: Sequence[Element], slot: str = "pick") -> Move:
-    return HAND.tap(elements, "form" if state["screen"] != "form" else slots[slot])
+    if state["screen"] != "form":
+        return HAND.tap(elements, "form")
+    return HAND.tap(elements, slots[slot]) if slots[slot] in state["choices"] else HAND.give_up()
 
 
 def _order(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
@@ -290,7 +295,7 @@ SUBTASKS = (
     Subtask(
         "missing", "Delete the {missing}.",
         lambda state, slots: False,
-        lambda state, slots, elements: HAND.give_up(),
+        lambda state, slots, elements: _to_thing(state, elements, slots["missing"]) or HAND.give_up(),
         after=(START,), at="list", actions=1, feasible=False,
     ),
 )  # fmt: skip

@@ -149,10 +149,12 @@ def _search(state: State, elements: Sequence[Element], thing: str) -> Move:
 
 
 def _row(state: State, elements: Sequence[Element], thing: str, control: str) -> Move:
-    """Open the cart, select the row of `thing`, use `control` on it."""
+    """Open the cart, select the row of `thing`, use `control` on it; give up where there is no such row."""
+    if move := _to_cart(state, elements):
+        return move
     if not _count(state["cart"], thing):
         return HAND.give_up()
-    return _to_cart(state, elements) or HAND.tap(elements, control if state["row"] == thing else thing)
+    return HAND.tap(elements, control if state["row"] == thing else thing)
 
 
 def _add(slot: str):
@@ -164,6 +166,8 @@ def _add(slot: str):
             return HAND.give_up()
         if move := _to_shop(state, elements):
             return move
+        if thing not in state["catalogue"] and state["query"] == thing:  # searched for, and not found
+            return HAND.give_up()
         return HAND.tap(elements, thing) if thing in _visible(state) else _search(state, elements, thing)
 
     return move
@@ -179,7 +183,9 @@ def _checkout(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
 
 
 def _filter(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
-    return _to_shop(state, elements) or HAND.tap(elements, f"{slots['filter']} chip")
+    if move := _to_shop(state, elements):
+        return move
+    return HAND.tap(elements, f"{slots['filter']} chip") if slots["filter"] in state["chips"] else HAND.give_up()
 
 
 def _scroll(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
@@ -290,7 +296,7 @@ SUBTASKS = (
     Subtask(
         "missing", "Remove the {missing} from the cart.",
         lambda state, slots: False,
-        lambda state, slots, elements: HAND.give_up(),
+        lambda state, slots, elements: _row(state, elements, slots["missing"], "trash"),
         after=(START,), at="shop", actions=1, feasible=False,
     ),
 )  # fmt: skip
