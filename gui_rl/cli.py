@@ -6,6 +6,7 @@
     gui-rl eval CHECKPOINT|URL               success of a policy in live environments, chance beside it
     gui-rl policy serve CHECKPOINT           a policy behind OpenAI's chat completions
     gui-rl report RUN                        (re)write RUN/report.html
+    gui-rl view RUN                          a run's trajectories in the browser
     gui-rl compile --model … --topology …    memory and step time on a slice of TPUs that is not there
     gui-rl convert SOURCE TARGET             Hugging Face checkpoint to Orbax, or back
 
@@ -53,6 +54,7 @@ def _dispatch(arguments: list[str]) -> None:
         "eval": _eval,
         "policy": _policy,
         "report": _report,
+        "view": _view,
         "compile": _compile,
         "convert": _convert,
     }
@@ -168,6 +170,12 @@ def _report(arguments: list[str]) -> None:
     from gui_rl.report.report import write_report
 
     print(write_report(parse(ReportOptions, arguments, "report").run))
+
+
+def _view(arguments: list[str]) -> None:
+    from gui_rl.report import viewer
+
+    viewer.main(parse(viewer.ViewOptions, arguments, "view"))
 
 
 def _compile(arguments: list[str]) -> None:

@@ -1,20 +1,59 @@
 """A run's episodes as files to look at. In: `Episode`s. Out: runs/NAME/trajectories/ID.json, with PNGs beside it.
 
 ID.json is `Episode.to_dict()`, except that a screenshot is the name of a PNG file in the same folder instead of base64:
-the JSON stays readable, and any image viewer opens the screens.
+the JSON stays readable, and any image viewer opens the screens. index.jsonl holds a line per written episode (`Entry`),
+so that ten thousand of them are listed without opening any; where an episode was written twice its last line counts,
+and what the index misses is read from the episodes.
 """
+
+from __future__ import annotations
 
 import hashlib
 import json
 import os
 import re
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from gui_rl.data.schema import Episode
 from gui_rl.errors import UserError
 
 FOLDER = "trajectories"
+INDEX = "index.jsonl"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a list shows of a stored episode; `file` is the stem of its JSON, the rest as in `Episode`."""
+
+    file: str
+    id: str
+    device: str
+    suite: str
+    task: str
+    seed: int
+    instruction: str
+    source: str
+    policy_version: int
+    outcome: str
+    reward: float
+    steps: int
+    progress: int
+    total: int
+
+    @classmethod
+    def of(cls, episode: Episode) -> Entry:
+        """The entry of an episode. reward: the sum of its components where it has any, else its score."""
+        return cls(
+            file=_stem(episode.id),
+            reward=sum(episode.rewards.values()) if episode.rewards else episode.score,
+            steps=len(episode.turns),
+            **{
+                name: getattr(episode, name)
+                for name in ("id", "device", "suite", "task", "seed", "instruction", "source", "policy_version")
+            },
+            **{name: getattr(episode, name) for name in ("outcome", "progress", "total")},
+        )
 
 
 def write_trajectory(run_dir: str | os.PathLike, episode: Episode) -> Path:
@@ -31,7 +70,39 @@ def write_trajectory(run_dir: str | os.PathLike, episode: Episode) -> Path:
     temporary = folder / f"{stem}.json.new"
     temporary.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     os.replace(temporary, path)
+    with (folder / INDEX).open("a", encoding="utf-8") as index:
+        index.write(json.dumps(asdict(Entry.of(episode)), ensure_ascii=False) + "\n")
     return path
+
+
+def list_trajectories(run_dir: str | os.PathLike) -> list[Entry]:
+    """Entries of the stored episodes, in the order in which they were written; those that the index misses are last.
+
+    Raises:
+        UserError: an episode that the index misses and that cannot be read; names its file.
+    """
+    folder = Path(run_dir) / FOLDER
+    entries: dict[str, Entry] = {}
+    path = folder / INDEX
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
+        try:
+            entry = Entry(**json.loads(line))
+        except (ValueError, TypeError):  # a line that was being written when its writer died
+            continue
+        entries.pop(entry.file, None)
+        entries[entry.file] = entry
+    stored = (
+        {file.name.removesuffix(".json") for file in os.scandir(folder) if file.name.endswith(".json")}
+        if folder.is_dir()
+        else set()
+    )
+    found = [entry for entry in entries.values() if entry.file in stored]
+    return found + [Entry.of(_read(folder / f"{stem}.json")) for stem in sorted(stored - entries.keys())]
+
+
+def read_trajectory(run_dir: str | os.PathLike, file: str) -> Episode:
+    """One stored episode by its entry's `file`. Raises UserError where it is none."""
+    return _read(Path(run_dir) / FOLDER / f"{file}.json")
 
 
 def read_trajectories(run_dir: str | os.PathLike) -> tuple[Episode, ...]:

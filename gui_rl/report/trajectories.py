@@ -85,11 +85,11 @@ def _screen(turn: Turn, size: tuple[int, int]) -> str:
         picture = '<div class="missing">the screenshot file is gone</div>'
     return (
         f'<div class="screen {shape}" style="aspect-ratio: {width} / {height}">{picture}'
-        f'<svg viewBox="0 0 {width} {height}" aria-hidden="true">{_marks(turn, width, height)}</svg></div>'
+        f'<svg viewBox="0 0 {width} {height}" aria-hidden="true">{marks(turn, width, height)}</svg></div>'
     )
 
 
-def _marks(turn: Turn, width: int, height: int) -> str:
+def marks(turn: Turn, width: int, height: int) -> str:
     """The target's frame and the action's mark, in pixels of the screenshot; every stroke twice, to stand out."""
     radius = 0.045 * max(width, height)
     shapes = []

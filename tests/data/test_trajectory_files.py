@@ -49,7 +49,7 @@ def test_an_episode_comes_back_whole(tmp_path, identity):
     path = write_trajectory(tmp_path, stored)
     assert path.parent == tmp_path / "trajectories"
     assert read_trajectories(tmp_path) == (stored,)
-    assert sorted(p.suffix for p in path.parent.iterdir()) == [".json", ".png", ".png"]
+    assert sorted(p.suffix for p in path.parent.iterdir()) == [".json", ".jsonl", ".png", ".png"]
 
 
 def test_ids_that_look_alike_as_file_names_stay_apart(tmp_path):
