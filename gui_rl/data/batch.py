@@ -36,6 +36,9 @@ class Batch:
       advantage: advantage of the target token.
       behaviour_logp: log-probability (nats) of the target under the policy that sampled it.
       teacher_logp: log-probability (nats) of the target under the teacher.
+      teacher_hidden: the teacher's hidden state (after its last norm) at the position; with it and the teachers' heads
+        the divergence is exact over the vocabulary. None where that is not asked for.
+      teacher: which teacher it is of; None likewise.
     """
 
     inputs: ModelInputs
@@ -46,6 +49,8 @@ class Batch:
     advantage: Float[Array, "*A B T"]
     behaviour_logp: Float[Array, "*A B T"]
     teacher_logp: Float[Array, "*A B T"]
+    teacher_hidden: Float[Array, "*A B T E"] | None = None
+    teacher: Int[Array, "*A B T"] | None = None
 
 
 def stack(batches: list[Batch]) -> Batch:

@@ -24,6 +24,8 @@ from gui_rl.model.rope import mrope_positions
 from gui_rl.model.vision import vision_indices
 from gui_rl.prompt.images import ImageInput
 
+TEACHER = ("teacher_hidden", "teacher")
+
 
 class PackingError(ValueError):
     """A sample that cannot be packed; the message starts with its id."""
@@ -31,7 +33,10 @@ class PackingError(ValueError):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Branch:
-    """One answer to a trunk. Arrays are per token of `ids`; a single number stands for the same at every token."""
+    """One answer to a trunk. Arrays are per token of `ids`; a single number stands for the same at every token.
+
+    teacher_hidden, teacher: as in `Batch`; all branches of a batch have the former, or none has.
+    """
 
     ids: Int[np.ndarray, " N"]
     ce_weight: Float[np.ndarray, " N"] | float = 0.0
@@ -40,6 +45,8 @@ class Branch:
     advantage: Float[np.ndarray, " N"] | float = 0.0
     behaviour_logp: Float[np.ndarray, " N"] | float = 0.0
     teacher_logp: Float[np.ndarray, " N"] | float = 0.0
+    teacher_hidden: Float[np.ndarray, "N E"] | None = None
+    teacher: int = 0
 
     def __post_init__(self):
         ids = np.asarray(self.ids, np.int32)
@@ -55,6 +62,8 @@ class Branch:
                 if value.shape != ids.shape:
                     raise PackingError(f"{name} has shape {value.shape} for a branch of {ids.size} tokens")
             object.__setattr__(self, name, value)
+        if self.teacher_hidden is not None and len(self.teacher_hidden) != ids.size:
+            raise PackingError(f"{len(self.teacher_hidden)} teacher states for a branch of {ids.size} tokens")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -178,7 +187,7 @@ def pack(
     tokens = _token_arrays(samples, masks, plan, row_length, merge)
     shown = samples if row_patches else [dataclasses.replace(sample, images=()) for sample in samples]
     patches = _patch_arrays(shown, plan, row_patches, merge, side, patch_dim)
-    streams = {name: tokens.pop(name) for name in ("targets", *STREAMS)}
+    streams = {name: tokens.pop(name) for name in ("targets", *STREAMS, *TEACHER) if name in tokens}
     return Batch(inputs=ModelInputs(**tokens, **patches), **streams)
 
 
@@ -274,8 +283,15 @@ def _token_arrays(
         values = np.concatenate([getattr(branch, name) for branch in weighted])
         out[name] = np.zeros(size, np.float32)
         out[name][branch_flat[predicted] - 1] = values[predicted]
+    if states := [branch.teacher_hidden for branch in weighted if branch.teacher_hidden is not None]:
+        if len(states) != len(weighted):
+            raise PackingError(f"{len(states)} of {len(weighted)} branches have a teacher's hidden states: all or none")
+        teachers = np.repeat([branch.teacher for branch in weighted], [branch.ids.size for branch in weighted])
+        for name, values in zip(TEACHER, (np.concatenate(states), teachers.astype(np.int32)), strict=True):
+            out[name] = np.zeros((size, *values.shape[1:]), values.dtype)
+            out[name][branch_flat[predicted] - 1] = values[predicted]
     shape = (plan.rows, row_length)
-    out = {name: array.reshape(shape) for name, array in out.items()}
+    out = {name: array.reshape(*shape, *array.shape[1:]) for name, array in out.items()}
     out["positions"] = np.ascontiguousarray(positions.reshape(3, *shape).transpose(1, 0, 2))
     out["visual_index"] = visual.reshape(shape)
     return out

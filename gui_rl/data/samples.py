@@ -56,6 +56,6 @@ def micro_batches(samples: Sequence[Sample], cfg: ModelConfig, shape: BatchShape
         count *= 2
     batch = pack(
         samples, cfg.image_token_id, shape.row_length, shape.row_patches, rows=count * shape.rows,
-        merge=cfg.vision.spatial_merge_size, side=cfg.vision.position_side,
+        merge=cfg.vision.spatial_merge_size, side=cfg.vision.position_side, patch_dim=cfg.vision.patch_values,
     )  # fmt: skip
     return split(batch, count)

@@ -22,7 +22,7 @@ from jaxtyping import Array, Float
 from gui_rl.data.batch import Batch
 from gui_rl.learn.batch import StreamWeights
 
-Estimator = Literal["k1", "k2", "k3"]
+Estimator = Literal["k1", "k2", "k3", "full"]
 Placement = Literal["loss", "advantage", "ratio"]
 Anchor = Literal["behaviour", "current"]
 LOG_RATIO_CLAMP = 20.0
@@ -63,7 +63,8 @@ class LossConfig:
       importance_max: truncation of those weights, per token.
       kl_scale: factor of the teacher stream (UI-MOPD: 0.01).
       kl_estimator, kl_placement: see `kl`. The default is a true reverse KL; k3 in the loss is UI-MOPD's recipe, whose
-        gradient is the forward KL's.
+        gradient is the forward KL's. "full" (in the loss) is exact over the vocabulary; it needs a batch with the
+        teacher's hidden states, and the teachers' heads (`make_train_step`).
       temperature: sampling temperature; the same here as in the sampler.
       chunk: tokens of a shard for which the vocabulary's logits exist at one time; None: `forward.LOGITS` of them.
     """
@@ -136,8 +137,8 @@ def importance_weights(
 
 def check_kl_choice(estimator: str, placement: str) -> None:
     """Raises a ValueError for unknown names and for choices that do not give a divergence's gradient."""
-    if estimator not in ("k1", "k2", "k3"):
-        raise ValueError(f"unknown KL estimator {estimator!r}: choose 'k1', 'k2' or 'k3'")
+    if estimator not in ("k1", "k2", "k3", "full"):
+        raise ValueError(f"unknown KL estimator {estimator!r}: choose 'k1', 'k2', 'k3' or 'full'")
     if placement not in ("loss", "advantage", "ratio"):
         raise ValueError(f"unknown KL placement {placement!r}: choose 'loss', 'advantage' or 'ratio'")
     if (estimator, placement) == ("k1", "loss"):
@@ -145,6 +146,8 @@ def check_kl_choice(estimator: str, placement: str) -> None:
             "k1 in the loss has zero expected gradient and would teach nothing: use k2 in the loss or k1 as an "
             "advantage for the reverse KL (k3 in the loss gives the forward KL's gradient)"
         )
+    if estimator == "full" and placement != "loss":
+        raise ValueError("the full KL is no estimate: its place is the loss")
     if (estimator, placement) == ("k2", "ratio"):
         raise ValueError("k2 times the ratio estimates neither KL: use k1 or k3 with the ratio, or k2 in the loss")
 
@@ -171,6 +174,8 @@ def kl(
       ValueError: for k1 in the loss, k2 with the ratio, the ratio without `behaviour_logp`, or unknown names.
     """
     check_kl_choice(estimator, placement)
+    if estimator == "full":
+        raise ValueError("the full KL is not a function of one token: see `forward.reverse_kl`")
     delta = log_ratio(teacher_logp, logp, clamp)
     value = {"k1": lambda: -delta, "k2": lambda: 0.5 * delta**2, "k3": lambda: jnp.expm1(delta) - delta}[estimator]()
     if placement == "advantage":
@@ -182,14 +187,12 @@ def kl(
     return value * jnp.exp(log_ratio(logp, behaviour_logp, clamp))
 
 
-def full_reverse_kl(logits: Float[Array, "*S V"], teacher_logits: Float[Array, "*S V"]) -> Float[Array, "*S"]:
-    """Exact KL(student, teacher) over the whole vocabulary, for where the teacher's logits are at hand."""
-    logp, teacher = jax.nn.log_softmax(logits), jax.nn.log_softmax(teacher_logits)
-    return jnp.sum(jnp.exp(logp) * (logp - teacher), axis=-1)
-
-
 def composed(
-    logp: Float[Array, "B T"], batch: Batch, weights: StreamWeights, config: LossConfig
+    logp: Float[Array, "B T"],
+    batch: Batch,
+    weights: StreamWeights,
+    config: LossConfig,
+    divergence: Float[Array, "B T"] | None = None,
 ) -> tuple[Float[Array, ""], dict[str, WeightedMetric]]:
     """This micro-batch's share of the composed loss: shares add up to the loss of the whole batch.
 
@@ -198,6 +201,7 @@ def composed(
       batch: one micro-batch.
       weights: the streams' denominators over *all* micro-batches and devices (`global_weights`).
       config: the loss's settings.
+      divergence: the exact reverse KL at each position, for the estimator "full" and no other.
     Returns:
       The share, and per-stream sums `ce`, `pg`, `kl` (unscaled), whose denominators are this micro-batch's own.
     """
@@ -207,18 +211,19 @@ def composed(
         importance = importance_weights(logp, batch.behaviour_logp, config.importance_max)
     else:
         old, importance = batch.behaviour_logp, 1.0
-    divergence = kl(
-        logp,
-        batch.teacher_logp,
-        config.kl_estimator,
-        config.kl_placement,
-        batch.behaviour_logp,
-        config.log_ratio_clamp,
-    )
-    if config.kl_placement == "advantage":
-        divergence = policy_gradient(logp, old, divergence, *clipping)
-    if config.kl_placement != "ratio":  # the differentiable ratio is itself the correction to the sampler
-        divergence = importance * divergence
+    if config.kl_estimator != "full":
+        divergence = kl(
+            logp,
+            batch.teacher_logp,
+            config.kl_estimator,
+            config.kl_placement,
+            batch.behaviour_logp,
+            config.log_ratio_clamp,
+        )
+        if config.kl_placement == "advantage":
+            divergence = policy_gradient(logp, old, divergence, *clipping)
+        if config.kl_placement != "ratio":  # the differentiable ratio is itself the correction to the sampler
+            divergence = importance * divergence
     ce = cross_entropy(logp)
     pg = importance * policy_gradient(logp, old, batch.advantage, *clipping)
     sums = {

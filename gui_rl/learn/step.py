@@ -12,7 +12,8 @@ the policy itself, or something that gives the policy through a `view`: adapters
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -45,6 +46,7 @@ def make_train_step(
     specs: Any = None,
     view: Callable[[Any, Any], Any] = lambda frozen, trained: trained,
     frozen: Any = None,
+    heads: Sequence[Float[Array, "E V"]] = (),
 ) -> TrainStep:
     """Compiles the train step for a mesh.
 
@@ -60,6 +62,7 @@ def make_train_step(
       specs: of what is trained, where that is not the policy itself.
       view: `(frozen, trained) -> the policy's parameters`, pure; by default the trained ones.
       frozen: parameters that no step changes, placed as they are to be used.
+      heads: the teachers' output matrices, for the exact divergence (`LossConfig.kl_estimator` "full").
     Returns:
       A function of `(state, batch)`. It takes over the buffers of `state`. Its metrics are float32 scalars: `loss`;
       `ce`, `pg`, `kl` (each stream's weighted mean, unscaled) and their denominators `weight_ce`, `weight_pg`,
@@ -73,22 +76,28 @@ def make_train_step(
     rows = batch_sharding(mesh, rules)
     everywhere = NamedSharding(mesh, PartitionSpec())
     constrain = Placement(mesh, rules)
+    exact = loss_config.kl_estimator == "full"
+    if exact != bool(heads):
+        raise UserError('the KL estimator "full" and the teachers\' heads belong together: give both, or neither')
 
-    def share(params: Any, micro: Batch, weights: StreamWeights, parts: int):
+    def share(params: Any, heads: Any, micro: Batch, weights: StreamWeights, parts: int):
         with layout.on_mesh(mesh, rules):
             hidden, balance = forward.hidden_and_balance(params, cfg, micro.inputs, constrain=constrain)
             logp, entropy = _target_logprobs(params, cfg, hidden, micro, loss_config.temperature, loss_config.chunk)
-        loss, sums = composed(logp, micro, weights, loss_config)
+            divergence = _exact_divergence(params, cfg, hidden, heads, micro, loss_config) if exact else None
+        loss, sums = composed(logp, micro, weights, loss_config, divergence)
         sums |= _token_metrics(logp, entropy, micro, loss_config)
         if cfg.text.num_experts:
             loss += cfg.text.router_aux_loss_coef * balance / parts
             sums["balance"] = WeightedMetric(balance, jnp.ones(()))
         return loss, _Measured(sums, *_ratio_range(logp, micro, loss_config))
 
-    def step(state: TrainState, batch: Batch, frozen: Any = None) -> tuple[TrainState, Metrics]:
+    def step(state: TrainState, batch: Batch, frozen: Any, heads: Any) -> tuple[TrainState, Metrics]:
         weights = global_weights(batch)
         loss, grads, measured = accumulate(
-            lambda trained, micro: share(view(frozen, trained), micro, weights, len(batch.targets)), state.params, batch
+            lambda trained, micro: share(view(frozen, trained), heads, micro, weights, len(batch.targets)),
+            state.params,
+            batch,
         )
         updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
         metrics = _finish(measured) | {f"weight_{name}": value for name, value in weights._asdict().items()}
@@ -100,10 +109,11 @@ def make_train_step(
         )
         return state.replace(step=state.step + 1, params=params, opt_state=opt_state), metrics
 
-    if frozen is None:
-        return jax.jit(step, in_shardings=(where, rows), out_shardings=(where, everywhere), donate_argnums=0)
-    beside = jax.jit(step, in_shardings=(where, rows, None), out_shardings=(where, everywhere), donate_argnums=0)
-    return lambda state, batch: beside(state, batch, frozen)
+    if frozen is None and not heads:
+        alone = functools.partial(step, frozen=None, heads=())
+        return jax.jit(alone, in_shardings=(where, rows), out_shardings=(where, everywhere), donate_argnums=0)
+    beside = jax.jit(step, in_shardings=(where, rows, None, None), out_shardings=(where, everywhere), donate_argnums=0)
+    return lambda state, batch: beside(state, batch, frozen, tuple(heads))
 
 
 def make_scorer(
@@ -138,6 +148,23 @@ def _target_logprobs(
         return forward.token_logprobs({"text": {name: head}}, cfg, hidden, targets, temperature, chunk)
 
     return layout.on_each_shard(score, params["text"][name], hidden, micro.targets)
+
+
+def _exact_divergence(
+    params: Any, cfg: ModelConfig, hidden: Float[Array, "B T D"], heads: Any, micro: Batch, config: LossConfig
+) -> Float[Array, "B T"]:
+    """The exact reverse KL from the teachers at every position; see `forward.reverse_kl`."""
+    name = "embed" if cfg.tie_word_embeddings else "head"
+
+    def score(whole: Any, hidden: Array, theirs: Array, teacher: Array):
+        mine, heads = whole
+        found = forward.reverse_kl(
+            {"text": {name: mine}}, cfg, hidden, heads, theirs, teacher, config.temperature, config.chunk
+        )
+        return (found,)
+
+    whole = (params["text"][name], heads)
+    return layout.on_each_shard(score, whole, hidden, micro.teacher_hidden, micro.teacher)[0]
 
 
 def accumulate(share: Callable, params: Any, batch: Batch) -> tuple[Float[Array, ""], Any, Any]:

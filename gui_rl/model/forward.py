@@ -4,6 +4,7 @@
 In: parameters (`gui_rl.model.params`) and `ModelInputs`. Out: arrays. Nothing here has state; jit it with `cfg` static.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -99,15 +100,7 @@ def token_logprobs(
     Logits exist for about `chunk` tokens at a time, in the backward pass too: never as a [tokens, vocabulary] tensor.
     By default as many tokens as make `LOGITS` of them.
     """
-    batch, length, width = hidden.shape
-    chunk = LOGITS // cfg.text.vocab_size if chunk is None else chunk
-    step = min(length, max(1, chunk // batch))
-    count = -(-length // step)
-    padding = ((0, 0), (0, count * step - length))
-    hidden = jnp.pad(hidden, (*padding, (0, 0))).reshape(batch, count, step, width).swapaxes(0, 1)
-    targets = jnp.pad(targets, padding).reshape(batch, count, step).swapaxes(0, 1)
 
-    @jax.checkpoint
     def one_chunk(item: tuple[Array, Array]) -> tuple[Array, Array]:
         scaled = logits(params, cfg, item[0]) / temperature
         log_normaliser = jax.nn.logsumexp(scaled, axis=-1)
@@ -115,9 +108,52 @@ def token_logprobs(
         expected = jnp.sum(jnp.exp(scaled - log_normaliser[..., None]) * scaled, axis=-1)
         return chosen - log_normaliser, log_normaliser - expected
 
+    return _in_chunks(one_chunk, (hidden, targets), LOGITS // cfg.text.vocab_size if chunk is None else chunk)
+
+
+def reverse_kl(
+    params: Any,
+    cfg: ModelConfig,
+    hidden: Float[Array, "B T D"],
+    heads: Sequence[Float[Array, "E V"]],
+    teacher_hidden: Float[Array, "B T E"],
+    teacher: Int[Array, "B T"],
+    temperature: float | Array = 1.0,
+    chunk: int | None = None,
+) -> Float[Array, "B T"]:
+    """Exact KL(p, q) over the whole vocabulary at every position, in fp32: p the policy's distribution, q that of
+    `heads[teacher]` on the teacher's hidden state, both at `temperature`. Chunked like `token_logprobs`."""
+
+    def one_chunk(item: tuple[Array, Array, Array]) -> tuple[Array]:
+        theirs = _head("...d,dv->...v", item[1], heads[0])
+        for number, head in enumerate(heads[1:], 1):
+            theirs = jnp.where((item[2] == number)[..., None], _head("...d,dv->...v", item[1], head), theirs)
+        return (full_reverse_kl(logits(params, cfg, item[0]) / temperature, theirs / temperature),)
+
+    chunk = LOGITS // (cfg.text.vocab_size * (1 + len(heads))) if chunk is None else chunk
+    return _in_chunks(one_chunk, (hidden, teacher_hidden, teacher), chunk)[0]
+
+
+def full_reverse_kl(mine: Float[Array, "*S V"], theirs: Float[Array, "*S V"]) -> Float[Array, "*S"]:
+    """KL(softmax(mine), softmax(theirs)) over the last axis, in nats."""
+    logp, teacher = jax.nn.log_softmax(mine), jax.nn.log_softmax(theirs)
+    return jnp.sum(jnp.exp(logp) * (logp - teacher), axis=-1)
+
+
+def _in_chunks(function: Callable[[Any], tuple[Array, ...]], arrays: tuple[Array, ...], chunk: int) -> Any:
+    """`function` of about `chunk` tokens at a time of arrays `[B, T, ...]`; results `[B, T]`. What it computes within
+    is made anew in the backward pass."""
+    batch, length = arrays[0].shape[:2]
+    step = min(length, max(1, chunk // batch))
+    count = -(-length // step)
+
+    def cut(x: Array) -> Array:
+        padded = jnp.pad(x, ((0, 0), (0, count * step - length), *[(0, 0)] * (x.ndim - 2)))
+        return padded.reshape(batch, count, step, *x.shape[2:]).swapaxes(0, 1)
+
     with jax.named_scope("head"):
-        logp, entropy = jax.lax.map(one_chunk, (hidden, targets))
-    return tuple(part.swapaxes(0, 1).reshape(batch, count * step)[:, :length] for part in (logp, entropy))
+        parts = jax.lax.map(jax.checkpoint(function), tuple(map(cut, arrays)))
+    return tuple(part.swapaxes(0, 1).reshape(batch, count * step)[:, :length] for part in parts)
 
 
 def prefill(

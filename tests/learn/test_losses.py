@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gui_rl.learn import losses
+from gui_rl.model import forward
 
 
 @pytest.fixture(autouse=True)
@@ -105,7 +106,7 @@ def test_kl_values_golden(golden, estimator, placement):
 
 
 def test_full_vocabulary_kl_golden(golden):
-    full = jax.jit(jax.value_and_grad(losses.full_reverse_kl))
+    full = jax.jit(jax.value_and_grad(forward.full_reverse_kl))
     for case in golden("kl_estimators"):
         student, teacher = padded(case["student_logits"]), padded(case["teacher_logits"])
         value, gradient = full(student, teacher)
