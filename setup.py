@@ -27,6 +27,7 @@ POLICY = [
     "wandb==0.31.0",  # metrics, offline unless asked otherwise
     "psutil==7.2.2",  # memory of a run and of its environment server
     "matplotlib==3.11.2",  # figures of the experiments
+    "PyYAML==6.0.4",  # sweep files
 ]
 
 EXTRAS = {
@@ -60,7 +61,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11",
     packages=find_packages(include=["gui_rl*", "env_servers*", "experiments*"]),
-    package_data={"": [f"**/*.{kind}" for kind in ("html", "css", "js", "json", "safetensors")]},
+    package_data={"": [f"**/*.{kind}" for kind in ("html", "css", "js", "json", "yaml", "safetensors")]},
     install_requires=POLICY,
     extras_require=EXTRAS,
     entry_points={"console_scripts": ["gui-rl = gui_rl.cli:main"]},

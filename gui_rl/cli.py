@@ -7,6 +7,7 @@
     gui-rl policy serve CHECKPOINT           a policy behind OpenAI's chat completions
     gui-rl report RUN                        (re)write RUN/report.html
     gui-rl view RUN                          a run's trajectories in the browser
+    gui-rl sweep FILE --local N              the grid of a wandb sweep file, on this machine
     gui-rl compile --model … --topology …    memory and step time on a slice of TPUs that is not there
     gui-rl convert SOURCE TARGET             Hugging Face checkpoint to Orbax, or back
 
@@ -55,6 +56,7 @@ def _dispatch(arguments: list[str]) -> None:
         "policy": _policy,
         "report": _report,
         "view": _view,
+        "sweep": _sweep,
         "compile": _compile,
         "convert": _convert,
     }
@@ -176,6 +178,12 @@ def _view(arguments: list[str]) -> None:
     from gui_rl.report import viewer
 
     viewer.main(parse(viewer.ViewOptions, arguments, "view"))
+
+
+def _sweep(arguments: list[str]) -> None:
+    from gui_rl import sweep
+
+    sweep.main(parse(sweep.SweepOptions, arguments, "sweep"))
 
 
 def _compile(arguments: list[str]) -> None:
