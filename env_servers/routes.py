@@ -24,6 +24,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
 
 from .browser import Browser
+from .facades import mcp, openenv
 from .leases import Refusal, Session
 from .metrics import Metrics
 from .protocol.messages import (
@@ -241,7 +242,7 @@ def create_app(config: ServerConfig, browser: Browser | None = None) -> FastAPI:
 
     app = FastAPI(title="gui_rl environment server", version="1", lifespan=lifespan, redoc_url=None)
     app.state.config, app.state.store = config, store
-    for router in (general, suites, sessions):
+    for router in (general, suites, sessions, mcp.router(), openenv.router()):
         app.include_router(router)
     _say_errors(app)
     return app

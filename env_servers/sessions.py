@@ -142,6 +142,8 @@ class SessionStore(Leases):
         if failure := validate_call(call, device, session.tools):
             return failure, None
         if call.name != FUNCTIONS[device]:
+            if call.name not in {spec.name for spec in session.instance.tools}:
+                return None, failed(f"{call.name} does not apply here: its app is not open")
             return None, await session.screen.tool(call.name, call.arguments)
         try:
             await perform(session.screen, device, call.arguments)
@@ -253,6 +255,11 @@ class SessionStore(Leases):
             state_hash=state_hash(view.state),
             marks=[Mark(label=k, **element) for k, element in enumerate(view.marks, start=1)],
         )
+
+
+def failed(reason: str) -> dict[str, Any]:
+    """The result of a tool call that came to nothing."""
+    return {"success": False, "result": None, "error_message": reason}
 
 
 def _touches_nothing(action: Action | None, device: str) -> bool:
