@@ -109,8 +109,11 @@ async def _session(session_id: str, request: Request, given: Credentials) -> Ses
 Store = Annotated[SessionStore, Depends(_store)]
 Held = Annotated[Session, Depends(_session)]
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
-    code: {"model": Problem, "description": HTTPStatus(code).phrase}
-    for code in (401, 403, 404, 409, 422, 429, 500, 503)
+    code: {
+        "description": HTTPStatus(code).phrase,
+        "content": {"application/problem+json": {"schema": Problem.model_json_schema()}},
+    }
+    for code in (400, 401, 403, 404, 409, 422, 429, 500, 503)
 }
 
 general = APIRouter(tags=["server"])
@@ -136,7 +139,7 @@ async def readyz(store: Store) -> dict[str, str]:
     return {"status": "ready", "generation": store.generation}
 
 
-@general.get("/metrics")
+@general.get("/metrics", responses={200: {"content": {"text/plain": {}}}}, response_class=Response)
 async def metrics(store: Store) -> Response:
     """Counters in Prometheus' text format."""
     store.metrics.launches.set(store.browser.launches)

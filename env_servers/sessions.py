@@ -15,6 +15,8 @@ import json
 import logging
 from typing import Any
 
+from pydantic_core import PydanticSerializationError
+
 from .browser import BrowserLost, PageError, View
 from .episode import Episode
 from .errors import UserError
@@ -112,14 +114,15 @@ class SessionStore(Leases):
                     raise await self._crash(session, lost) from lost
             session.last = self._observation(session, view, request.step + 1, [result] if result else [])
             held = episode.observe(view.state if view else episode.last_state, request.step + 1)
+            kept = _in_unicode(request)
             episode.end_of_step(
                 StepRecord(
                     step=request.step,
-                    action=request.action,
-                    parse_error=request.parse_error,
+                    action=kept.action,
+                    parse_error=kept.parse_error,
                     error=error,
                     tool_result=result,
-                    response=request.response,
+                    response=kept.response,
                     state_hash=session.last.state_hash,
                     held=held,
                 )
@@ -255,6 +258,16 @@ class SessionStore(Leases):
             state_hash=state_hash(view.state),
             marks=[Mark(label=k, **element) for k, element in enumerate(view.marks, start=1)],
         )
+
+
+def _in_unicode(request: StepRequest) -> StepRequest:
+    """A request as it can be sent back: lone surrogates, which JSON lets in and UTF-8 has no form for, become "?"."""
+    try:
+        request.model_dump_json()
+    except PydanticSerializationError:
+        text = json.dumps(request.model_dump(), ensure_ascii=False).encode("utf-8", "replace")
+        return StepRequest.model_validate_json(text)
+    return request
 
 
 def failed(reason: str) -> dict[str, Any]:
