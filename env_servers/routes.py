@@ -26,6 +26,7 @@ from starlette.exceptions import HTTPException
 from .browser import Browser
 from .facades import mcp, openenv
 from .leases import Refusal, Session
+from .limits import BodyLimit
 from .metrics import Metrics
 from .protocol.messages import (
     CreateSessions,
@@ -54,7 +55,7 @@ class ServerConfig:
       host: address to bind; the default is reachable from this machine only.
       port: 0 takes a free one; the first line of output says which.
       token: bearer token for creating sessions; from GUI_RL_ENV_TOKEN, else made up and printed.
-      open: no token is needed to create sessions (for a network that is closed by other means).
+      open: no token is needed to create sessions; only where nobody but this machine can reach the server.
       max_sessions: more are refused with 429.
       drain_s: how long requests in flight may take after SIGTERM.
       while_stdin_open: end when standard input closes, that is, when the process that started this one is gone.
@@ -245,6 +246,7 @@ def create_app(config: ServerConfig, browser: Browser | None = None) -> FastAPI:
 
     app = FastAPI(title="gui_rl environment server", version="1", lifespan=lifespan, redoc_url=None)
     app.state.config, app.state.store = config, store
+    app.add_middleware(BodyLimit)
     for router in (general, suites, sessions, mcp.router(), openenv.router()):
         app.include_router(router)
     _say_errors(app)
