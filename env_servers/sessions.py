@@ -15,8 +15,6 @@ import json
 import logging
 from typing import Any
 
-from pydantic_core import PydanticSerializationError
-
 from .browser import BrowserLost, PageError, View
 from .episode import Episode
 from .errors import UserError
@@ -264,7 +262,7 @@ def _in_unicode(request: StepRequest) -> StepRequest:
     """A request as it can be sent back: lone surrogates, which JSON lets in and UTF-8 has no form for, become "?"."""
     try:
         request.model_dump_json()
-    except PydanticSerializationError:
+    except ValueError:
         text = json.dumps(request.model_dump(), ensure_ascii=False).encode("utf-8", "replace")
         return StepRequest.model_validate_json(text)
     return request

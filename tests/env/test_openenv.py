@@ -4,9 +4,11 @@ import base64
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import venv
+from pathlib import Path
 
 import httpx
 import pytest
@@ -16,6 +18,7 @@ from env_servers.browser import png_size
 from env_servers.orphans import browsers_of
 from env_servers.server import ServerConfig, running_server
 
+ROOT = Path(__file__).resolve().parents[2]
 VERSION = "0.10.0"
 # What the client alone imports; the package's own list (a web interface, several model clients) is ten times as large.
 NEEDED = ["websockets==17.4", "fastmcp==3.4.11", "fastapi==0.165.0", "requests==2.34.2"]
@@ -231,6 +234,22 @@ def test_the_door_is_closed_without_the_server_s_token(openenv, server):
     intruder = Player(openenv, server, token="wrong")
     assert "401" in intruder.call("reset", {"task": "shop/checkout", "seed": 4})["raised"]
     intruder.close()
+
+
+def test_the_readme_s_class_for_trl_earns_its_reward(openenv, server):
+    """Played as TRL's trainer plays it: reset with the data set's columns, tools by name, then the reward function."""
+    (program,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    play = """
+shops = [Shop(), Shop()]
+assert all(shop.reset(task="shop/checkout", seed=4, prompt="x") for shop in shops)
+assert "'success': True" in shops[0].checkout()
+for shop in shops:
+    assert shop.finish("success") == "Success"
+print(reward(shops))
+"""
+    environment = {**os.environ, "GUI_RL_ENV_URL": server.url, "GUI_RL_ENV_TOKEN": server.token}
+    done = subprocess.run([openenv, "-c", program + play], capture_output=True, text=True, env=environment)
+    assert done.stdout == "[1.0, 0.0]\n", done.stderr
 
 
 def test_what_openenv_s_tools_ask_for(http):
