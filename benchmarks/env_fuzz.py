@@ -36,7 +36,7 @@ STRANGE_TEXTS = (
 STRANGE_NUMBERS = (-1, 1001, 2**31, 2**63, -(2**70), 10**400, 0.5, 1e308, float("nan"), float("inf"), -0.0)
 
 
-def _value(rng: random.Random, depth: int = 0) -> Any:
+def value(rng: random.Random, depth: int = 0) -> Any:
     """Any JSON value, the strange ones first."""
     kind = rng.randrange(7 if depth < 3 else 5)
     match kind:
@@ -51,8 +51,8 @@ def _value(rng: random.Random, depth: int = 0) -> Any:
         case 4:
             return "".join(chr(rng.randrange(0x20, 0x300)) for _ in range(rng.randrange(8)))
         case 5:
-            return [_value(rng, depth + 1) for _ in range(rng.randrange(4))]
-    return {str(_value(rng, 3)): _value(rng, depth + 1) for _ in range(rng.randrange(4))}
+            return [value(rng, depth + 1) for _ in range(rng.randrange(4))]
+    return {str(value(rng, 3)): value(rng, depth + 1) for _ in range(rng.randrange(4))}
 
 
 def _fitting(rng: random.Random, device: str, name: str) -> Any:
@@ -76,34 +76,34 @@ def action(rng: random.Random, device: str, tools: list[dict[str, Any]]) -> Any:
     """A call with something wrong in it, mostly: a valid one of which parts are replaced, left out or added."""
     if tools and rng.random() < 0.3:
         function = rng.choice(tools)["function"]
-        name, arguments = function["name"], {key: _value(rng) for key in function["parameters"]["properties"]}
+        name, arguments = function["name"], {key: value(rng) for key in function["parameters"]["properties"]}
     else:
         spec = rng.choice(ACTIONS[device])
         name = FUNCTIONS[device]
         arguments = {"action": spec.name} | {key: _fitting(rng, device, key) for key in spec.order}
     for key in list(arguments):
         if key != "action" and rng.random() < 0.3:
-            arguments[key] = _value(rng)
+            arguments[key] = value(rng)
         elif rng.random() < 0.1:
             del arguments[key]
     if rng.random() < 0.2:
-        arguments[str(_value(rng, 3))] = _value(rng)
+        arguments[str(value(rng, 3))] = value(rng)
     if "time" in arguments and isinstance(arguments["time"], float | int) and arguments["time"] > 0.01:
         arguments["time"] = 0.01  # a wait that is granted is no hang
     if rng.random() < 0.05:
-        return _value(rng)
-    return {"name": name if rng.random() < 0.95 else _value(rng), "arguments": arguments}
+        return value(rng)
+    return {"name": name if rng.random() < 0.95 else value(rng), "arguments": arguments}
 
 
 def body(rng: random.Random, device: str, tools: list[dict[str, Any]], episode: int, step: int) -> bytes:
     """The body of a step: often well-formed around a malformed call, sometimes not even JSON."""
     request: Any = {"episode": episode, "step": step, "action": action(rng, device, tools)}
     if rng.random() < 0.1:
-        request[rng.choice(("episode", "step", "action", "parse_error", "response", "x"))] = _value(rng)
+        request[rng.choice(("episode", "step", "action", "parse_error", "response", "x"))] = value(rng)
     if rng.random() < 0.05:
         request["response"] = {"text": rng.choice(STRANGE_TEXTS), "token_ids": [rng.choice(STRANGE_NUMBERS)]}
     if rng.random() < 0.03:
-        request = _value(rng)
+        request = value(rng)
     text = json.dumps(request).encode()
     match rng.randrange(50):
         case 0:
