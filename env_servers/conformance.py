@@ -193,9 +193,9 @@ def run(url: str, config: ConformanceConfig) -> bool:
     """Runs all checks, prints a line for each and the count; whether none failed."""
     token = config.token or os.environ.get("GUI_RL_ENV_TOKEN", "")
     verdicts = asyncio.run(run_checks(url, token, config.suite, config.task, config.seed))
-    failed = [verdict for verdict in verdicts if verdict.ok is False]
+    passed, failed, skipped = (sum(verdict.ok is kind for verdict in verdicts) for kind in (True, False, None))
     print(*verdicts, sep="\n")
-    print(f"{len(verdicts) - len(failed)} of {len(verdicts)} checks passed")
+    print(f"{passed} checks passed, {failed} failed, {skipped} could not be tried")
     return not failed
 
 

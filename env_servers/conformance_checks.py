@@ -141,13 +141,13 @@ async def idempotent(wire: Wire) -> str:
     click = held.gui("left_click" if held.lease.device == "desktop" else "click", **middle)
     body = held.request(click)
     replies = list(await asyncio.gather(*(held.ask("POST", "step", body) for _ in range(3))))
-    held.at = 1
-    await held.step(held.gui("wait", time=0))
+    first, held.at = replies[0].good(StepReply), 1
+    if not (first.terminated or first.truncated):  # a click into the middle may end a task
+        await held.step(held.gui("wait", time=0))
     replies.append(await held.ask("POST", "step", body))
-    first = replies[0].good(StepReply)
     expect(all(reply.good(StepReply) == first for reply in replies), "a step sent again has another reply")
     record = (await held.ask("GET", "episode")).good(EpisodeReply)
-    expect(len(record.steps) == 2, f"four sendings of one step and another one make {len(record.steps)} steps")
+    expect(len(record.steps) == held.at, f"four sendings of one step are kept as {len(record.steps) - held.at + 1}")
     return "three at once and one later: one step"
 
 

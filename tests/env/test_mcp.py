@@ -4,6 +4,8 @@ import asyncio
 import base64
 import contextlib
 import json
+import subprocess
+import sys
 
 import httpx
 import httpx2
@@ -232,3 +234,8 @@ def test_only_the_session_s_own_token_opens_it(server, http, lease):
         return refused.value
 
     assert with_client(server, held, before_reset).data["code"] == "no_episode"
+
+
+def test_a_server_that_nobody_asks_for_mcp_does_not_load_it():
+    program = "import sys, env_servers.server; sys.exit('mcp' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
