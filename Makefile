@@ -1,6 +1,7 @@
 # Each target sets up what it needs first; see scripts/setup.sh. `make help` lists them.
 SHELL := /bin/bash
 BIN := .venv/bin
+BENCHES := policy rollout logprob_memory hf_load viewer env_fuzz env_browsergym
 
 # Compiled programs are kept between runs: a second start does not compile again.
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
@@ -20,7 +21,7 @@ test: ## run every test, lint and layout checks included
 
 bench: ## measure speed and memory against peers; writes benchmarks/results/
 	@scripts/setup.sh env,dev
-	@for what in policy rollout logprob_memory hf_load viewer; do $(BIN)/python -m benchmarks.$$what || exit; done
+	@for what in $(BENCHES); do $(BIN)/python -m benchmarks.$$what || exit; done
 
 lint: ## format check, lint, import floors
 	@scripts/setup.sh env,dev

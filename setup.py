@@ -37,6 +37,8 @@ EXTRAS = {
         "uvicorn==0.54.0",  # serves it
         "playwright==1.65.2",  # drives the system's Chromium
         "prometheus_client==0.26.0",  # GET /metrics
+        "wsproto==1.3.2",  # WebSockets for uvicorn (the facade for OpenEnv)
+        "mcp==2.3.0",  # official SDK of the Model Context Protocol: a session's tools as an MCP server
         "miniwob==1.1.0",  # the pages of the suite of that name; only its HTML files are read
     ],
     "gpu": ["jax[cuda12]==0.10.2"],  # the same jax with its CUDA plugin
@@ -45,6 +47,8 @@ EXTRAS = {
         "pytest==9.2.0",  # runs the tests
         "pytest-xdist==3.8.0",  # on two processes
         "httpx==0.28.1",  # asks the environment server without our client
+        "httpx2==2.16.2",  # the HTTP client that mcp's own client is given
+        "schemathesis==4.32.5",  # fuzzes the environment server by its OpenAPI document
         "hypothesis==6.170.17",  # property tests (coordinate codec, packing)
         "torch==2.13.0",  # the reference implementation in the parity tests; a CPU build is enough
         "dashscope==2.0.2",  # ships Qwen's real vocabulary, which the tokenizer is tested on

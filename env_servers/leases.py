@@ -22,6 +22,7 @@ from .metrics import Metrics
 from .protocol.actions import ARGUMENTS
 from .protocol.messages import CreateSessions, Heartbeat, Lease, Observation, Outcome, StepReply, StepRequest
 from .suites import SUITES, instantiate, tasks
+from .suites.distractors import with_distractors
 from .suites.disturb import disturbed
 from .suites.suite import TaskInstance
 
@@ -109,9 +110,9 @@ class Leases:
             )
         try:
             instance = disturbed(instantiate(request.suite, request.task, request.seed), request.disturb)
+            offered = with_distractors(instance, self._offered(instance, request.tools), request.distractors)
         except (ValueError, UserError) as error:
             raise Refusal(422, "invalid_request", str(error)) from error
-        offered = self._offered(instance, request.tools)
         if request.marks and "label" not in ARGUMENTS[instance.task.device]:
             detail = f"marks are of no use on {instance.task.device}: its actions take no label; leave them out"
             raise Refusal(422, "invalid_request", detail)

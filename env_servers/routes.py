@@ -24,7 +24,9 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
 
 from .browser import Browser
+from .facades import mcp, openenv
 from .leases import Refusal, Session
+from .limits import BodyLimit
 from .metrics import Metrics
 from .protocol.messages import (
     CreateSessions,
@@ -53,7 +55,7 @@ class ServerConfig:
       host: address to bind; the default is reachable from this machine only.
       port: 0 takes a free one; the first line of output says which.
       token: bearer token for creating sessions; from GUI_RL_ENV_TOKEN, else made up and printed.
-      open: no token is needed to create sessions (for a network that is closed by other means).
+      open: no token is needed to create sessions; only where nobody but this machine can reach the server.
       max_sessions: more are refused with 429.
       drain_s: how long requests in flight may take after SIGTERM.
       while_stdin_open: end when standard input closes, that is, when the process that started this one is gone.
@@ -108,8 +110,11 @@ async def _session(session_id: str, request: Request, given: Credentials) -> Ses
 Store = Annotated[SessionStore, Depends(_store)]
 Held = Annotated[Session, Depends(_session)]
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
-    code: {"model": Problem, "description": HTTPStatus(code).phrase}
-    for code in (401, 403, 404, 409, 422, 429, 500, 503)
+    code: {
+        "description": HTTPStatus(code).phrase,
+        "content": {"application/problem+json": {"schema": Problem.model_json_schema()}},
+    }
+    for code in (400, 401, 403, 404, 409, 422, 429, 500, 503)
 }
 
 general = APIRouter(tags=["server"])
@@ -135,7 +140,7 @@ async def readyz(store: Store) -> dict[str, str]:
     return {"status": "ready", "generation": store.generation}
 
 
-@general.get("/metrics")
+@general.get("/metrics", responses={200: {"content": {"text/plain": {}}}}, response_class=Response)
 async def metrics(store: Store) -> Response:
     """Counters in Prometheus' text format."""
     store.metrics.launches.set(store.browser.launches)
@@ -241,7 +246,8 @@ def create_app(config: ServerConfig, browser: Browser | None = None) -> FastAPI:
 
     app = FastAPI(title="gui_rl environment server", version="1", lifespan=lifespan, redoc_url=None)
     app.state.config, app.state.store = config, store
-    for router in (general, suites, sessions):
+    app.add_middleware(BodyLimit)
+    for router in (general, suites, sessions, mcp.router(), openenv.router()):
         app.include_router(router)
     _say_errors(app)
     return app

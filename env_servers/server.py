@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import ipaddress
 import os
 import secrets
 import signal
@@ -65,9 +66,24 @@ def _bind(host: str, port: int) -> socket.socket:
     return bound
 
 
+def _loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def serve(config: ServerConfig | None = None) -> None:
-    """Serve until SIGTERM or SIGINT. Raises UserError for a port in use or a missing browser."""
+    """Serve until SIGTERM or SIGINT.
+
+    Raises UserError for a port in use, a missing browser, or a door that is open to other machines.
+    """
     config = config or ServerConfig()
+    if config.open and not _loopback(config.host):
+        raise UserError(
+            f"--open lets anybody in, and {config.host} can be reached from outside: leave it out and choose a token "
+            f"with {TOKEN_VARIABLE}, or listen on 127.0.0.1"
+        )
     find_chromium()
     token = config.token or os.environ.get(TOKEN_VARIABLE, "")
     made_up = not (token or config.open)

@@ -112,14 +112,15 @@ class SessionStore(Leases):
                     raise await self._crash(session, lost) from lost
             session.last = self._observation(session, view, request.step + 1, [result] if result else [])
             held = episode.observe(view.state if view else episode.last_state, request.step + 1)
+            kept = _in_unicode(request)
             episode.end_of_step(
                 StepRecord(
                     step=request.step,
-                    action=request.action,
-                    parse_error=request.parse_error,
+                    action=kept.action,
+                    parse_error=kept.parse_error,
                     error=error,
                     tool_result=result,
-                    response=request.response,
+                    response=kept.response,
                     state_hash=session.last.state_hash,
                     held=held,
                 )
@@ -142,6 +143,8 @@ class SessionStore(Leases):
         if failure := validate_call(call, device, session.tools):
             return failure, None
         if call.name != FUNCTIONS[device]:
+            if call.name not in {spec.name for spec in session.instance.tools}:
+                return None, failed(f"{call.name} does not apply here: its app is not open")
             return None, await session.screen.tool(call.name, call.arguments)
         try:
             await perform(session.screen, device, call.arguments)
@@ -253,6 +256,21 @@ class SessionStore(Leases):
             state_hash=state_hash(view.state),
             marks=[Mark(label=k, **element) for k, element in enumerate(view.marks, start=1)],
         )
+
+
+def _in_unicode(request: StepRequest) -> StepRequest:
+    """A request as it can be sent back: lone surrogates, which JSON lets in and UTF-8 has no form for, become "?"."""
+    try:
+        request.model_dump_json()
+    except ValueError:
+        text = json.dumps(request.model_dump(), ensure_ascii=False).encode("utf-8", "replace")
+        return StepRequest.model_validate_json(text)
+    return request
+
+
+def failed(reason: str) -> dict[str, Any]:
+    """The result of a tool call that came to nothing."""
+    return {"success": False, "result": None, "error_message": reason}
 
 
 def _touches_nothing(action: Action | None, device: str) -> bool:

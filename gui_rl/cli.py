@@ -2,7 +2,7 @@
 
     gui-rl quickstart [--resume]            the whole chain: demonstrations, SFT, RL, evaluation, report
     gui-rl run NAME [--resume] [--option …]  an experiment by name (experiments/NAME.py)
-    gui-rl env serve|check|tasks             environment servers
+    gui-rl env serve|check|tasks             environment servers (check: the tasks; check URL: a server's protocol)
     gui-rl eval CHECKPOINT|URL               success of a policy in live environments, chance beside it
     gui-rl policy serve CHECKPOINT           a policy behind OpenAI's chat completions
     gui-rl report RUN                        (re)write RUN/report.html
@@ -120,8 +120,11 @@ def _env(arguments: list[str]) -> None:
 
         serve(parse(ServerConfig, rest, "env serve"))
     elif name == "check":
-        from env_servers import check
+        from env_servers import check, conformance
 
+        if rest and not rest[0].startswith("-"):
+            url, *rest = rest
+            sys.exit(not conformance.run(url, parse(conformance.ConformanceConfig, rest, "env check URL")))
         sys.exit(not check.run(parse(check.CheckConfig, rest, "env check")))
     elif name == "tasks":
         from env_servers.suites import SUITES, tasks

@@ -43,10 +43,11 @@ class CreateSessions(Message):
     """A request for `count` sessions on one task and seed (a group, R38).
 
     ttl_s: hard limit of each session's life. idle_s: it ends earlier when its owner is silent for this long; every
-    request counts, a heartbeat too. tools: true offers all tools of the app, a list those named. script: the owner may
-    ask for the task's scripted moves. disturb: what gets in the way, in this order, at places and times that the seed
-    decides; `max_steps` of the lease grows accordingly. marks: number the elements on the screenshot, so that actions
-    may name them by `label` (families whose actions take one).
+    request counts, a heartbeat too. tools: true offers all tools of the app, a list those named. distractors: so many
+    tools of other apps are offered too, picked by the seed; a call of one fails and changes nothing. script: the owner
+    may ask for the task's scripted moves. disturb: what gets in the way, in this order, at places and times that the
+    seed decides; `max_steps` of the lease grows accordingly. marks: number the elements on the screenshot, so that
+    actions may name them by `label` (families whose actions take one).
     """
 
     suite: str = "virtual"
@@ -56,6 +57,7 @@ class CreateSessions(Message):
     ttl_s: float = Field(3600, gt=0, le=86_400)
     idle_s: float = Field(300, gt=0, le=86_400)
     tools: bool | list[str] = False
+    distractors: int = Field(0, ge=0, le=64)
     script: bool = False
     disturb: list[Disturbance] = Field(default_factory=list, max_length=8)
     marks: bool = False

@@ -108,6 +108,7 @@ class EnvClient:
         count: int = 1,
         tools: bool | Iterable[str] = False,
         *,
+        distractors: int = 0,
         script: bool = False,
         disturb: Iterable[Disturbance] = (),
         marks: bool = False,
@@ -116,8 +117,9 @@ class EnvClient:
     ) -> list[Session]:
         """`count` sessions on one task and seed, in one call (R38).
 
-        tools: True offers all tools of the app, names offer those. script: scripted moves may be asked for.
-        disturb: what gets in the way. marks: number the elements on the screenshots.
+        tools: True offers all tools of the app, names offer those. distractors: tools of other apps beside them.
+        script: scripted moves may be asked for. disturb: what gets in the way. marks: number the elements on the
+        screenshots.
         Raises UserError for an unreachable server, a wrong token, an unknown task, a server that stays full.
         """
         request = CreateSessions(
@@ -126,6 +128,7 @@ class EnvClient:
             seed=seed,
             count=count,
             tools=tools if isinstance(tools, bool) else list(tools),
+            distractors=distractors,
             script=script,
             disturb=list(disturb),
             marks=marks,
