@@ -21,7 +21,7 @@ function h(tag, given = {}, ...children) {
     else if (key === "value" || key === "checked") node[key] = value;
     else node.setAttribute(key, value === true ? "" : value);
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return node;
 }
 

@@ -92,10 +92,10 @@ function dialogs(choose) {
       shown = key;
       const mine = ++turn;
       if (!dialog) return Swal.close();
-      const still = { popup: "", backdrop: "", icon: "" };
       Swal.fire({
         icon: dialog.icon, titleText: dialog.title, text: dialog.text, confirmButtonText: dialog.ok,
-        showCancelButton: Boolean(dialog.cancel), cancelButtonText: dialog.cancel, showClass: still, hideClass: still,
+        showCancelButton: Boolean(dialog.cancel), cancelButtonText: dialog.cancel,
+        showClass: { popup: "", backdrop: "swal2-backdrop-show", icon: "" }, hideClass: { popup: "", backdrop: "", icon: "" },
         allowOutsideClick: false, heightAuto: false, scrollbarPadding: false, returnFocus: false,
         didRender() {
           named(Swal.getConfirmButton(), dialog.ok);
