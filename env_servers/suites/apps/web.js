@@ -93,13 +93,12 @@ function dialogs(choose) {
       const mine = ++turn;
       if (!dialog) return Swal.close();
       Swal.fire({
-        icon: dialog.icon, titleText: dialog.title, text: dialog.text, confirmButtonText: dialog.ok,
-        showCancelButton: Boolean(dialog.cancel), cancelButtonText: dialog.cancel,
+        icon: dialog.icon, titleText: dialog.title, text: dialog.text, showCancelButton: Boolean(dialog.cancel),
         showClass: { popup: "", backdrop: "swal2-backdrop-show", icon: "" }, hideClass: { popup: "", backdrop: "", icon: "" },
         allowOutsideClick: false, heightAuto: false, scrollbarPadding: false, returnFocus: false,
-        didRender() {
-          named(Swal.getConfirmButton(), dialog.ok);
-          if (dialog.cancel) named(Swal.getCancelButton(), dialog.cancel);
+        didRender() { // the buttons' texts as options would be taken for markup
+          named(Swal.getConfirmButton(), dialog.ok).textContent = dialog.ok;
+          if (dialog.cancel) named(Swal.getCancelButton(), dialog.cancel).textContent = dialog.cancel;
         },
       }).then((result) => {
         if (mine !== turn) return;
