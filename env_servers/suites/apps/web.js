@@ -32,12 +32,13 @@ function entry(name, value, put, given = {}) {
   });
 }
 
-// A list to choose from. Its menu would be drawn outside the page: it never opens, options are set by the browser.
-function choice(name, options, value, put, given = {}) {
+// A list to choose from; `blank` is what its empty option says. Its menu would be drawn outside the page: it never opens,
+// options are set by the browser.
+function choice(name, options, value, put, { blank = "Choose", ...given } = {}) {
   const node = h(
     "select",
     { name, class: "entry", onmousedown: (event) => event.preventDefault(), onchange: (event) => put(event.target.value), ...given },
-    options.map((option) => h("option", { value: option }, option || "Choose")),
+    options.map((option) => h("option", { value: option }, option || blank)),
   );
   node.value = value;
   return node;

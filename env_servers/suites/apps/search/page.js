@@ -124,7 +124,7 @@ function resultsPage(state) {
         now.tab = tab;
       }) }, tab)),
       h("span", { class: "muted" }, "Region"),
-      choice("region list", ["", ...state.regions], state.region, (region) => app.change((now) => Object.assign(now, { region, scroll: 0 })))),
+      choice("region list", ["", ...state.regions], state.region, (region) => app.change((now) => Object.assign(now, { region, scroll: 0 })), { blank: "All regions" })),
     h("div", { class: "hits", "data-main": "" }, h("div", { class: "muted" }, `${found.length} result${found.length === 1 ? "" : "s"} for "${state.query}"`), found.map((page) => hit(state, page))),
   ];
 }
