@@ -3,9 +3,11 @@
 //   show(state)                 makes the document show the state; calling it twice changes nothing
 //   read(state)                 optional: takes over what a widget holds (an editor's text, a table's cells)
 //   ready()                     optional: a promise that resolves when the widgets have come to rest
+//   notch: 3                    optional: how much farther than the wheel asks a page scrolls
 //   tools: {name: (state, args) => result}     throw Error(message) to refuse
 //   button(state, "Back")   answer(state, text)   open(state, name)   goto(state, url)      all optional
 // What can be used carries its name: `named(node, "send")`, or `h("button", {name: "send", onclick: ...}, "Send")`.
+// A node with the attribute data-main scrolls where what lies under the pointer does not.
 // Text only ever enters the document as text, never as markup.
 "use strict";
 
@@ -19,7 +21,7 @@ function h(tag, given = {}, ...children) {
     else if (key === "value" || key === "checked") node[key] = value;
     else node.setAttribute(key, value === true ? "" : value);
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return node;
 }
 
@@ -58,6 +60,7 @@ function mount(spec) {
 
   // What a handler calls: `change((state) => ...)` alters the state and shows it.
   const change = (how) => {
+    if (spec.read) spec.read(state);
     how(state);
     show();
   };
@@ -85,12 +88,18 @@ function mount(spec) {
       const style = getComputedStyle(at);
       const down = /auto|scroll/.test(style.overflowY) && at.scrollHeight > at.clientHeight;
       const across = /auto|scroll/.test(style.overflowX) && at.scrollWidth > at.clientWidth;
-      if ((dy && down) || (dx && across)) return at.scrollBy({ top: dy, left: dx, behavior: "instant" });
+      if ((dy && down) || (dx && across)) {
+        at.scrollBy({ top: dy, left: dx, behavior: "instant" });
+        return true;
+      }
     }
+    return false;
   }
   document.addEventListener("wheel", (event) => {
     event.preventDefault();
-    roll(event.target, event.deltaX, event.deltaY);
+    const [dx, dy] = [event.deltaX, event.deltaY].map((distance) => distance * (spec.notch ?? 1));
+    const main = root.querySelector("[data-main]");
+    if (!roll(event.target, dx, dy) && main) roll(main, dx, dy);
   }, { passive: false });
 
   let press = null;

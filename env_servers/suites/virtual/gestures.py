@@ -121,6 +121,12 @@ class Hand:
         """Text into the focused box."""
         return Move(self._call("type", text=text), f"Type {text}.")
 
+    def enter(self, elements: Sequence[Element], name: str, text: str) -> Move:
+        """Text into the box called `name`, in place of what it holds (web: one action); a last line break is Enter."""
+        element = self._at(elements, name)
+        call = self._call("type", text=text, coordinate=self._grid(*element.centre))
+        return Move(call, f"Type {text.strip()} into the {name}.", element.box)
+
     def wait(self, seconds: float) -> Move:
         """Time for the screen."""
         return Move(self._call("wait", time=seconds), "Wait.")

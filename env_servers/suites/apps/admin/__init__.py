@@ -1,0 +1,1 @@
+"""Admin: the tables of a shop's back office."""

@@ -1,0 +1,1 @@
+"""Mail: a webmail with a forum."""

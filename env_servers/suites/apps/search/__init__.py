@@ -1,0 +1,1 @@
+"""Search: a search engine, the pages that it finds, and long booking forms."""
