@@ -3,6 +3,7 @@
     gui-rl quickstart [--resume]            the whole chain: demonstrations, SFT, RL, evaluation, report
     gui-rl run NAME [--resume] [--option …]  an experiment by name (experiments/NAME.py)
     gui-rl env serve|check|tasks             environment servers
+    gui-rl flywheel tasks|collect|record|import|export   tasks, trajectories and datasets
     gui-rl eval CHECKPOINT                   success of a policy in live environments
     gui-rl policy serve CHECKPOINT           a policy behind OpenAI's chat completions
     gui-rl report RUN                        (re)write RUN/report.html
@@ -50,6 +51,7 @@ def _dispatch(arguments: list[str]) -> None:
         "quickstart": lambda rest: _run(["quickstart", *rest]),
         "run": _run,
         "env": _env,
+        "flywheel": _flywheel,
         "eval": _eval,
         "policy": _policy,
         "report": _report,
@@ -129,6 +131,12 @@ def _env(arguments: list[str]) -> None:
             print(f"{task.id:40} {task.device:8} {task.max_steps:3} steps  {task.instruction_template}")
     else:
         raise UserError(f"`gui-rl env` needs one of {', '.join(names)}, not {name!r}")
+
+
+def _flywheel(arguments: list[str]) -> None:
+    from gui_rl.commands import flywheel
+
+    flywheel.main(arguments, parse)
 
 
 @dataclass(frozen=True)

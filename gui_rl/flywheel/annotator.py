@@ -157,8 +157,8 @@ class EndpointConfig:
       most_dollars: no further question is sent once this much was spent; 0 sets no limit.
     """
 
-    url: str
-    model: str
+    url: str = ""
+    model: str = ""
     key_variable: str = ""
     answers: Path = Path("annotations")
     a_minute: float = 600.0
@@ -197,6 +197,8 @@ class Endpoint:
         self._same: dict[str, asyncio.Lock] = {}
 
     async def __aenter__(self) -> Endpoint:
+        if not (self.config.url and self.config.model):
+            raise UserError("an annotator needs url and model")
         key = os.environ.get(self.config.key_variable, "") if self.config.key_variable else ""
         if self.config.key_variable and not key:
             raise UserError(

@@ -26,7 +26,8 @@ import numpy as np
 from env_servers.protocol.messages import EvaluateReply, Observation, StepReply
 from gui_rl.data.schema import Episode, Turn
 from gui_rl.errors import UserError
-from gui_rl.flywheel.annotator import Annotator, AnnotatorError, Question, ask_json
+from gui_rl.flywheel.annotator import Annotator, AnnotatorError
+from gui_rl.flywheel.judge import judged
 from gui_rl.flywheel.tasks import MadeTask
 from gui_rl.rollout.agents import Agent
 from gui_rl.rollout.env_client import EnvClient, EnvFault, Session
@@ -199,45 +200,10 @@ class Begun:
         return observation.model_copy(update={"instruction": self._item.instruction})
 
 
-JUDGE = (
-    "A GUI agent works on sub-tasks in this order:\n{subtasks}\nThe first picture is the screen before its action, the "
-    "second the screen after it. The action: {action}\nTo which sub-task does the action belong, and is that sub-task "
-    'done after it? Answer with JSON: {{"subtask": number or null, "done": true or false}}'
-)
-
-
-async def judged(
-    annotator: Annotator, episode: Episode, subtasks: Sequence[str], held: Sequence = ()
-) -> list[list[bool]]:
-    """Which sub-tasks hold after each step, as a judge sees it who walks through the steps (UI-MOPD, appendix B).
-
-    held: what the world knows about it, for an exact annotator. Raises AnnotatorError where a step has no verdict.
-    """
-    numbered = "\n".join(f"{number}. {text}" for number, text in enumerate(subtasks, start=1))
-
-    def read(value: Any) -> int | None:
-        which, done = value["subtask"], value["done"]
-        if not isinstance(done, bool) or not (
-            which is None or (isinstance(which, int) and 1 <= which <= len(subtasks))
-        ):
-            raise ValueError(f"need a sub-task from 1 to {len(subtasks)} or null, and done as true or false")
-        return which - 1 if done and which is not None else None
-
-    rows = []
-    for turn in episode.turns:
-        after = [*(later.screenshot for later in episode.turns), episode.final_screenshot or b""][turn.index + 1]
-        text = JUDGE.format(subtasks=numbered, action=turn.conclusion or turn.text[:200])
-        facts = held[turn.index] if held else None
-        question = Question("judge", text, images=(turn.screenshot, after), facts=facts)
-        done = await ask_json(annotator, question, read)
-        rows.append([number == done for number in range(len(subtasks))])
-    return rows
-
-
 async def collect(
     client: EnvClient,
     agent: Agent,
-    tasks: Iterable[MadeTask],
+    tasks: Iterable[MadeTask | Item],
     keep: Callable[[Episode], None],
     config: CollectConfig = CollectConfig(),  # noqa: B008 - frozen
     *,
@@ -251,7 +217,7 @@ async def collect(
     Args:
       client: of the environment server.
       agent: who acts.
-      tasks: what is played.
+      tasks: what is played; an `Item` is played from where its prefix leads.
       keep: takes every episode that is kept, in an order that does not depend on how fast the sessions are.
       config: settings.
       judge: asked for the checkpoints instead of the world.
@@ -263,7 +229,7 @@ async def collect(
       faults, `no_progress`, `unsettled` (every checkpoint met, yet not solved), `no_verdict` (the judge gave none).
     """
     counts: Counter[str] = Counter()
-    queue = deque(enumerate(Item(task) for task in tasks))
+    queue = deque(enumerate(task if isinstance(task, Item) else Item(task) for task in tasks))
     gate = asyncio.Semaphore(config.parallel)
 
     async def one(number: int, item: Item) -> tuple[Episode, list[list[bool]] | None, list[str]]:
