@@ -69,6 +69,17 @@ class Filler:
 
     def __call__(self, items: Iterator[tuple[int, Any]], kept: list[tuple[int, Any]]) -> tuple[Batch, list]:
         """The next batch `[rows * micro_batches, row_length]`, and what waits for the one after."""
+        chosen, plan, waiting = self.choose(items, kept)
+        batch = pack(
+            chosen, self.cfg.image_token_id, self.shape.row_length, self.shape.row_patches, rows=self.rows, plan=plan,
+            merge=self.cfg.vision.spatial_merge_size, side=self.cfg.vision.position_side,
+        )  # fmt: skip
+        return batch, waiting
+
+    def choose(
+        self, items: Iterator[tuple[int, Any]], kept: list[tuple[int, Any]]
+    ) -> tuple[list[Sample], RowPlan, list[tuple[int, Any]]]:
+        """(samples of the next batch, where they go, what waits). Raises StopIteration where there is none."""
         shape, pool = self.shape, list(kept)
         tokens, patches = sum(s.tokens for _, s in pool), sum(s.patches for _, s in pool)
         length, most_patches = self.rows * shape.row_length, self.rows * shape.row_patches
@@ -85,13 +96,9 @@ class Filler:
             raise StopIteration
         plan, placed, waiting = fill([s for _, s in pool], shape.row_length, shape.row_patches, self.rows)
         chosen = [pool[index][1] for index in placed]
-        batch = pack(
-            chosen, self.cfg.image_token_id, shape.row_length, shape.row_patches, rows=self.rows, plan=plan,
-            merge=self.cfg.vision.spatial_merge_size, side=self.cfg.vision.position_side,
-        )  # fmt: skip
         self.tokens += sum(sample.tokens for sample in chosen)
         self.places += length
-        return batch, [pool[index] for index in waiting]
+        return chosen, plan, [pool[index] for index in waiting]
 
     def _fault(self, sample: Sample) -> str:
         length, patches = self.shape.row_length, self.shape.row_patches
