@@ -134,7 +134,11 @@ def main(arguments: list[str], parse: Parse) -> None:
     if name not in commands:
         raise UserError(f"`gui-rl flywheel` needs one of {', '.join(commands)}, not {name!r}")
     options, run = commands[name]
-    run(parse(options, rest, f"flywheel {name}"))
+    given = parse(options, rest, f"flywheel {name}")
+    try:
+        run(given)
+    except OSError as error:  # a disk without room, a folder that may not be written
+        raise UserError(f"flywheel {name}: {error.filename or 'a file'}: {error.strerror or error}") from error
 
 
 def _tasks(options: TasksOptions) -> None:

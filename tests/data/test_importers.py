@@ -4,7 +4,10 @@ import dataclasses
 import gzip
 import io
 import json
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +23,8 @@ from gui_rl.errors import UserError
 from gui_rl.prompt.context import ContextConfig
 from gui_rl.prompt.parse import parse_response
 from gui_rl.prompt.tokenizer import Tokenizer
+
+HERE = Path(__file__).resolve().parent
 
 
 def picture(seed, form="PNG", size=(96, 64)):
@@ -322,6 +327,31 @@ def test_a_file_cut_short_gives_what_came_before(tmp_path):
     assert len(kept) == 2 and counts["broken record"] == 1 and "record 2" in said[0]
     with pytest.raises(UserError, match="no AndroidControl"):
         list(androidcontrol.read(tmp_path / "none"))
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+sys.path[:0] = sys.argv[2:]
+from gui_rl.data.importers import agentnet, import_all, unigui
+from test_importers import CODES, agentnet_file, agentnet_line
+root, kept = Path(sys.argv[1]), []
+import_all(agentnet.read(agentnet_file(root / "in", [agentnet_line(str(n), CODES) for n in range(40)])), kept.append)
+resource.setrlimit(resource.RLIMIT_FSIZE, (15_000, 15_000))
+for form, target in ((agentnet, root / "net" / "x.jsonl"), (unigui, root / "uni")):
+    try:
+        print(form.export(kept * (form is agentnet) or [k for k in kept[:1]], target))
+    except OSError as error:
+        print("OSError", error.errno)
+"""
+
+
+def test_an_export_to_a_full_disk_leaves_nothing_half_written(tmp_path):
+    """Files may not grow over 15 kB: AgentNet's one file does, Uni-GUI's screenshots do."""
+    command = [sys.executable, "-c", FULL, str(tmp_path), str(HERE), str(HERE.parents[1])]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout.split("\n")[:2] == ["OSError 27", "OSError 27"], done.stdout + done.stderr
+    assert not list((tmp_path / "net").iterdir()) and not list((tmp_path / "uni").iterdir())
 
 
 # --- into the store --------------------------------------------------------------------------------------------------

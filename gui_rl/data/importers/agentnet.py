@@ -176,7 +176,7 @@ def export(episodes: Iterable[Episode], path: str | Path) -> Counter[str]:
     if path.exists():
         raise UserError(f"{path} exists already: choose another name")
     folder.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.writing")
+    partial, images = path.with_name(f".{path.name}.writing"), []
     try:
         with open(partial, "w", encoding="utf-8") as lines:
             for episode in episodes:
@@ -184,23 +184,26 @@ def export(episodes: Iterable[Episode], path: str | Path) -> Counter[str]:
                 if reason:
                     counts[reason] += 1
                     continue
-                lines.write(json.dumps(_line(episode, folder), ensure_ascii=False) + "\n")
+                lines.write(json.dumps(_line(episode, folder, images), ensure_ascii=False) + "\n")
                 counts["written"] += 1
         os.replace(partial, path)
     except BaseException:
-        partial.unlink(missing_ok=True)
+        for half in (partial, *images):
+            half.unlink(missing_ok=True)
         if not any(folder.iterdir()):
             shutil.rmtree(folder)
         raise
     return counts
 
 
-def _line(episode: Episode, folder: Path) -> dict[str, Any]:
+def _line(episode: Episode, folder: Path, images: list[Path]) -> dict[str, Any]:
+    """The line of an episode; its images are written, and added to `images` before they are."""
     identity = episode.id.removeprefix(f"{ORIGIN}:")
     steps = []
     for turn in episode.turns:
         name = f"{file_name(identity)}-{turn.index}.png"
-        (folder / name).write_bytes(turn.screenshot)
+        images.append(folder / name)
+        images[-1].write_bytes(turn.screenshot)
         value = {
             "code": to_code(turn.action["arguments"]), "observation": "", "thought": turn.thought,
             "action": turn.conclusion or "", "last_step_correct": turn.use, "last_step_redundant": False,
