@@ -76,6 +76,7 @@ class CollectOptions:
       attempts: of a task, or of what remains of it, before it goes to people.
       parallel: sessions at a time.
       cut: where an unsolved trajectory ends: the paper's t* (last), or where its prefix was complete (first).
+      tools: offer the apps' tools too.
       people: queue of what stays unsolved; it is added to.
       judge: the model that says which sub-tasks are done, instead of the world's predicates.
       recorded: folder of a judge's kept answers, to play them back.
@@ -90,6 +91,7 @@ class CollectOptions:
     attempts: int = 3
     parallel: int = 16
     cut: Literal["last", "first"] = "last"
+    tools: bool = False
     people: Path = Path("people.jsonl")
     judge: EndpointConfig = EndpointConfig()
     recorded: Path | None = None
@@ -180,7 +182,9 @@ def _collect(options: CollectOptions) -> None:
 
     items = [Item.from_dict(line if "task" in line and isinstance(line["task"], dict) else {"task": line})
              for line in read_lines(options.tasks)]  # fmt: skip
-    config = CollectConfig(options.attempts, options.parallel, options.cut, script=options.policy is None)
+    config = CollectConfig(
+        options.attempts, options.parallel, options.cut, script=options.policy is None, tools=options.tools
+    )
 
     async def run() -> Any:
         prompts = prompts_of(options.policy or options.form)

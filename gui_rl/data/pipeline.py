@@ -249,9 +249,10 @@ class Feed:
         self._begin()
 
     def close(self) -> None:
-        """Stops reading ahead."""
+        """Stops reading ahead, and the processes that read."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
+        self._items = None
 
 
 def by_count(batch_size: int, collate: Callable[[list[Any]], Any] = list) -> Take:

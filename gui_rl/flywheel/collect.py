@@ -105,6 +105,7 @@ class CollectConfig:
       deadline_s: for one attempt.
       chunk: tasks that are played before any of them is played again; also what is held in memory.
       script: sessions offer the task's script.
+      tools: sessions offer the app's tools too.
     """
 
     attempts: int = 3
@@ -113,6 +114,7 @@ class CollectConfig:
     deadline_s: float = 300.0
     chunk: int = 256
     script: bool = False
+    tools: bool = False
 
 
 @dataclass(frozen=True)
@@ -157,8 +159,9 @@ class Item:
 class Begun:
     """A session whose episodes begin where an item's prefix leads, with the item's instruction.
 
-    Steps, checkpoints and progress are those after the prefix, of what remains. `held` and `hashes` are known once the
-    episode was evaluated: which remaining checkpoints hold after each step, and the state's hash.
+    Steps, checkpoints and progress are those after the prefix, of what remains; only the session's limit of steps counts
+    the prefix too. `held` and `hashes` are known once the episode was evaluated: which remaining checkpoints hold after
+    each step, and the state's hash.
     """
 
     def __init__(self, session: Session, item: Item):
@@ -236,7 +239,7 @@ async def collect(
         spec = Spec(item.task.suite, item.task.task, item.task.seed, item.attempt, f"{run}-{number}")
         async with gate:
             try:
-                made = await client.create(spec.suite, spec.task, spec.seed, script=config.script)
+                made = await client.create(spec.suite, spec.task, spec.seed, tools=config.tools, script=config.script)
                 session = Begun(made[0], item)
                 limit = time.monotonic() + config.deadline_s
                 episode = await play(spec, session, agent, limit, keep_final=True)  # type: ignore[arg-type]

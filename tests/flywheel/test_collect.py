@@ -137,6 +137,12 @@ def test_a_good_agent_is_accepted_with_the_composed_instruction(server, prompts)
     assert [episode.suite for episode in kept] == ["virtual"] * 3 and kept[0].total == 4
 
 
+def test_tools_are_offered_where_asked_for(server, prompts):
+    counts, (episode,) = collecting(server, ScriptAgent(prompts), [made("orders/order", 9)], tools=True)
+    assert counts["accepted"] == 1 and episode.tools
+    assert any(turn.action["name"].startswith("orders.") for turn in episode.turns)
+
+
 @pytest.mark.parametrize("cut", ["last", "first"])
 def test_what_a_straying_agent_reached_is_kept_and_the_rest_is_played_from_there(server, prompts, cut):
     task = made(LONG, 5)
