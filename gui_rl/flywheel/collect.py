@@ -159,8 +159,8 @@ class Item:
 class Begun:
     """A session whose episodes begin where an item's prefix leads, with the item's instruction.
 
-    Steps, checkpoints and progress are those after the prefix, of what remains; only the session's limit of steps counts
-    the prefix too. `held` and `hashes` are known once the episode was evaluated: which remaining checkpoints hold after
+    Steps, checkpoints and progress are those after the prefix, of what remains; the session's limit of steps counts the
+    prefix too. `held` and `hashes` are known once the episode was evaluated: which remaining checkpoints hold after
     each step, and the state's hash.
     """
 
