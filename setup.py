@@ -11,6 +11,8 @@ POLICY = [
     "optax==0.2.8",  # optimizers (AdamW, Muon) and schedules
     "orbax-checkpoint==0.12.8",  # checkpoints of a run: atomic, sharded
     "grain==0.2.18",  # deterministic, resumable input pipeline
+    "absl-py==2.5.1",  # the flags that grain's worker processes read
+    "PyYAML==6.0.4",  # task graphs and sweeps as files
     "tensorflow-datasets==4.9.10",  # the stored form of trajectories; works without TensorFlow
     "array_record==0.8.6",  # the files behind those datasets: random access
     "transformers==5.24.0",  # Qwen's configuration and image processor, the reference for parity
@@ -27,7 +29,6 @@ POLICY = [
     "wandb==0.31.0",  # metrics, offline unless asked otherwise
     "psutil==7.2.2",  # memory of a run and of its environment server
     "matplotlib==3.11.2",  # figures of the experiments
-    "PyYAML==6.0.4",  # sweep files
 ]
 
 EXTRAS = {

@@ -26,6 +26,7 @@ from .protocol.messages import (
     EpisodeReply,
     EvaluateReply,
     Mark,
+    Named,
     Observation,
     ScriptReply,
     StepRecord,
@@ -179,7 +180,8 @@ class SessionStore(Leases):
                 move = session.instance.move(episode.last_state, elements, episode.met, names)
             except ValueError as error:
                 raise Refusal(500, "script_failed", f"{session.instance.task.id}: {error}") from error
-            return ScriptReply(action=Action(**move.call), conclusion=move.conclusion, box=move.box)
+            shown = [Named(name=element.name, box=element.box) for element in elements]
+            return ScriptReply(action=Action(**move.call), conclusion=move.conclusion, box=move.box, elements=shown)
 
     def record(self, session: Session) -> EpisodeReply:
         """The present episode with all that was sent to it. Refusal: no_episode."""

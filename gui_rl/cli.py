@@ -3,6 +3,7 @@
     gui-rl quickstart [--resume]            the whole chain: demonstrations, SFT, RL, evaluation, report
     gui-rl run NAME [--resume] [--option …]  an experiment by name (experiments/NAME.py)
     gui-rl env serve|check|tasks             environment servers (check: the tasks; check URL: a server's protocol)
+    gui-rl flywheel tasks|collect|record|import|export   tasks, trajectories and datasets
     gui-rl eval CHECKPOINT|URL               success of a policy in live environments, chance beside it
     gui-rl policy serve CHECKPOINT           a policy behind OpenAI's chat completions
     gui-rl report RUN                        (re)write RUN/report.html
@@ -52,6 +53,7 @@ def _dispatch(arguments: list[str]) -> None:
         "quickstart": lambda rest: _run(["quickstart", *rest]),
         "run": _run,
         "env": _env,
+        "flywheel": _flywheel,
         "eval": _eval,
         "policy": _policy,
         "report": _report,
@@ -138,6 +140,12 @@ def _env(arguments: list[str]) -> None:
         raise UserError(f"`gui-rl env` needs one of {', '.join(names)}, not {name!r}")
 
 
+def _flywheel(arguments: list[str]) -> None:
+    from gui_rl.commands import flywheel
+
+    flywheel.main(arguments, parse)
+
+
 @dataclass(frozen=True)
 class TasksOptions:
     """List the tasks of a suite."""
@@ -184,7 +192,7 @@ def _view(arguments: list[str]) -> None:
 
 
 def _sweep(arguments: list[str]) -> None:
-    from gui_rl import sweep
+    from gui_rl.commands import sweep
 
     sweep.main(parse(sweep.SweepOptions, arguments, "sweep"))
 

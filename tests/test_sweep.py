@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from gui_rl.cli import experiments, parse
+from gui_rl.commands.sweep import SweepOptions, arguments, look_up, main, point_name, read_sweep
 from gui_rl.errors import UserError
-from gui_rl.sweep import SweepOptions, arguments, look_up, main, point_name, read_sweep
 
 ROOT = Path(__file__).resolve().parents[1]
 RUN = """

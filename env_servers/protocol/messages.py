@@ -207,12 +207,23 @@ class EpisodeReply(Message):
     steps: list[StepRecord]
 
 
+class Named(Message):
+    """An interactive element on the screen: its name as the page reports it, and its box in css px."""
+
+    name: str
+    box: tuple[float, float, float, float]
+
+
 class ScriptReply(Message):
-    """The task's own next move from the present state; coordinates on the 0-1000 grid, box in css px."""
+    """The task's own next move from the present state; coordinates on the 0-1000 grid, box in css px.
+
+    elements: what the screen offers, for plans that name their targets.
+    """
 
     action: Action
     conclusion: str
     box: tuple[float, float, float, float] | None
+    elements: list[Named] = Field(default_factory=list)
 
 
 class Heartbeat(Message):

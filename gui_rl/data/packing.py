@@ -159,6 +159,7 @@ def pack(
     side: int = 16,
     patch_dim: int = 1536,
     one_per_row: bool = False,
+    plan: RowPlan | None = None,
 ) -> Batch:
     """Packs samples into a batch of rows `[B, T = row_length]` with `P = row_patches` patches each.
 
@@ -172,6 +173,7 @@ def pack(
       side: side of the learned position-embedding table of the vision encoder.
       patch_dim: values in a patch.
       one_per_row: sample i alone in row i, in the order given (for sampling), instead of packing.
+      plan: where every sample goes, where that is known already.
     Raises:
       PackingError: with the sample's id, when a sample does not fit, its placeholders are not as many as its visual
         tokens, a placeholder stands in a branch, or several branches weigh their first tokens.
@@ -183,7 +185,8 @@ def pack(
     masks = [sample.ids == image_token_id for sample in samples]
     for sample in samples:
         check(sample, image_token_id, merge)
-    plan = (_one_per_row if one_per_row else assign_rows)(samples, row_length, row_patches, rows)
+    if plan is None:
+        plan = (_one_per_row if one_per_row else assign_rows)(samples, row_length, row_patches, rows)
     tokens = _token_arrays(samples, masks, plan, row_length, merge)
     shown = samples if row_patches else [dataclasses.replace(sample, images=()) for sample in samples]
     patches = _patch_arrays(shown, plan, row_patches, merge, side, patch_dim)

@@ -1,7 +1,7 @@
 """Stored turns to training samples, and samples to the micro-batches of one step.
 
-In: `Episode`s. Out: a `Batch` `[A, B, ...]` of static shape. A turn is a sample: its stored prompt ids are the trunk,
-its stored response ids the one branch; only the screenshots are decoded anew.
+In: `Episode`s or stored turns. Out: a `Batch` `[A, B, ...]` of static shape. A turn is a sample: its stored prompt ids
+are the trunk, its stored response ids the one branch; only the screenshots are decoded anew.
 """
 
 from __future__ import annotations
@@ -12,10 +12,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from gui_rl.data.batch import Batch, split
-from gui_rl.data.packing import Branch, Sample, assign_rows, pack
-from gui_rl.data.schema import Episode
+from gui_rl.data.packing import Branch, PackingError, Sample, assign_rows, pack
+from gui_rl.data.schema import Episode, TurnRecord
 from gui_rl.model.config import ModelConfig
-from gui_rl.prompt.images import prepare
+from gui_rl.prompt import literals
+from gui_rl.prompt.context import ContextConfig, HistoryTurn
+from gui_rl.prompt.images import prepare, shared
+from gui_rl.prompt.render import encode_response, render
+from gui_rl.prompt.tokenizer import Tokenizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,8 +41,54 @@ class BatchShape:
 def turn_sample(episode: Episode, index: int, **streams: np.ndarray | float) -> Sample:
     """The sample of one turn; `streams` are the per-token fields of its `Branch`, e.g. `ce_weight=1.0`."""
     turn = episode.turns[index]
-    images = tuple(prepare(episode.turns[number].screenshot) for number in turn.image_turns)
-    return Sample(f"{episode.id} turn {index}", turn.prompt_ids, images, (Branch(turn.response_ids, **streams),))
+    screens = tuple(episode.turns[number].screenshot for number in turn.image_turns)
+    return record_sample(TurnRecord(episode, turn, screens), **streams)
+
+
+def record_sample(record: TurnRecord, **streams: np.ndarray | float) -> Sample:
+    """`turn_sample` of a turn that was read by itself."""
+    turn, name = record.turn, f"{record.episode.id} turn {record.turn.index}"
+    images = tuple(prepare(screen, name=name) for screen in record.screens)
+    if not turn.response_ids:
+        raise PackingError(f"sample {name}: it has no response ids; see gui_rl.data.samples.with_ids")
+    return Sample(name, turn.prompt_ids, images, (Branch(turn.response_ids, **streams),))
+
+
+def supervised(record: TurnRecord) -> Sample:
+    """The sample of imitation: every response token with cross-entropy weight 1."""
+    return record_sample(record, ce_weight=1.0)
+
+
+def with_ids(episode: Episode, tokenizer: Tokenizer, context: ContextConfig) -> Episode:
+    """The episode with prompt and response ids, made once here for what was recorded without a policy (R7).
+
+    The thought becomes part of the response where the context is that of a thinking policy. A turn that has ids keeps
+    them. Raises ValueError where a prompt is over the context's limit.
+    """
+    history: list[HistoryTurn] = []
+    turns = []
+    for turn in episode.turns:
+        screen = shared(turn.screenshot, name=f"{episode.id} turn {turn.index}")
+        text = turn.text
+        if context.thinking and turn.thought is not None and literals.THOUGHT_END not in text:
+            text = turn.thought + literals.THOUGHT_END + text
+        if not turn.response_ids:
+            prompt = render(
+                tokenizer, context, episode.device, episode.tools, episode.instruction, history, screen,
+                sample_id=f"{episode.id} turn {turn.index}",
+            )  # fmt: skip
+            first = turn.index - len(prompt.images) + 1
+            turn = dataclasses.replace(
+                turn,
+                text=text,
+                prompt_ids=tuple(prompt.ids),
+                image_grids=tuple(image.grid for image in prompt.images),
+                image_turns=tuple(range(first, turn.index + 1)),
+                response_ids=tuple(encode_response(tokenizer, text, context.thinking)),
+            )
+        turns.append(turn)
+        history.append(HistoryTurn(screen, text, turn.response_ids, turn.conclusion or "", turn.tool_result))
+    return dataclasses.replace(episode, turns=tuple(turns))
 
 
 def micro_batches(samples: Sequence[Sample], cfg: ModelConfig, shape: BatchShape) -> Batch:

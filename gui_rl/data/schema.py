@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -61,6 +61,7 @@ class Turn:
       tool_result: what a tool call returned.
       target_box: `(x0, y0, x1, y1)` of the action's target on the coordinate grid, where known.
       seconds: durations by what took them ("sample", "step", ...).
+      use: whether the turn is a training sample; one that is not (a mistake, an unchecked step) stays in the history.
     """
 
     index: int
@@ -80,6 +81,7 @@ class Turn:
     tool_result: str | None = None
     target_box: tuple[float, float, float, float] | None = None
     seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    use: bool = True
 
     def __post_init__(self):
         set_field = object.__setattr__
@@ -131,6 +133,9 @@ class Episode:
       tools: the tool schemas that were offered.
       codec: how coordinates are to be read.
       final_screenshot: the observation after the last action, PNG bytes, where recorded.
+      remaining: of a trajectory that was cut at its last checkpoint, the instruction of what it did not reach.
+      made_by: which annotator made what, e.g. `{"instruction": "exact", "judge": "MODEL at URL"}`.
+      origin, licence: the data set that it was imported from, and on which terms.
     """
 
     id: str
@@ -152,6 +157,10 @@ class Episode:
     tools: tuple[Mapping[str, Any], ...] = ()
     codec: str = CODEC
     final_screenshot: bytes | None = None
+    remaining: str = ""
+    made_by: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    origin: str = ""
+    licence: str = ""
 
     def __post_init__(self):
         for name in ("screen_size", "turns", "checkpoints", "tools"):
@@ -198,6 +207,14 @@ class Episode:
         if values.get("final_screenshot") is not None:
             values["final_screenshot"] = base64.b64decode(values["final_screenshot"])
         return cls(**values)
+
+
+class TurnRecord(NamedTuple):
+    """A turn by itself: its episode (whose turns may be missing), and the PNGs of its prompt's images, in order."""
+
+    episode: Episode
+    turn: Turn
+    screens: tuple[bytes, ...]
 
 
 def _fields(record: Turn | Episode) -> dict[str, Any]:

@@ -1,17 +1,20 @@
 """Supervised fine-tuning: the train step with the cross-entropy stream filled from stored turns.
 
-In: a source of episodes and a training state. Out: the trained state, metrics and checkpoints. The order of turns is a
+In: sources of episodes and a training state. Out: the trained state, metrics and checkpoints. The order of turns is a
 function of the seed; a run that is killed goes on from its last checkpoint with the very next batch.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from gui_rl.data.pipeline import Source, TurnSource, batches
-from gui_rl.data.samples import BatchShape, micro_batches, turn_sample
+from gui_rl.data.batch import split
+from gui_rl.data.filling import Filler
+from gui_rl.data.pipeline import Feed, Source, TurnSource, by_count, ordered
+from gui_rl.data.samples import BatchShape, micro_batches, supervised
 from gui_rl.learn import checkpoint
 from gui_rl.learn.state import TrainState
 from gui_rl.learn.step import Metrics, TrainStep, place
@@ -24,12 +27,14 @@ class SFTConfig:
 
     Attributes:
       steps: optimisation steps.
-      turns: turns a step.
+      turns: turns a step; 0 fills the rows of `shape` with as many as they hold.
       muon_rate, adam_rate, warmup: peaks of the cosine schedules of the matrices and of the rest (tables, norms), and
         steps of linear warm-up.
       checkpoint_every: steps between checkpoints; one is always made at the end.
       seed: of the order of turns.
       shape: rows of a micro-batch.
+      workers: processes that read and decode; 0: two threads do.
+      ahead: batches made ahead of the step that takes them.
     """
 
     steps: int = 140
@@ -40,12 +45,45 @@ class SFTConfig:
     checkpoint_every: int = 50
     seed: int = 0
     shape: BatchShape = BatchShape(rows=24, micro_batches=1)
+    workers: int = 0
+    ahead: int = 1
+
+
+def feed(
+    sources: Source | Mapping[str, tuple[Source, float]],
+    cfg: ModelConfig,
+    config: SFTConfig,
+    shard: tuple[int, int] = (0, 1),
+) -> Feed:
+    """Micro-batches `[A, B, ...]` of stored turns, without end.
+
+    Args:
+      sources: episodes; or several sources of them by name, with their weights in the mixture.
+      cfg: the policy's configuration.
+      config: settings.
+      shard: `(this host, number of hosts)`; the turns, or rows, of the config are those of one host.
+    """
+    if isinstance(sources, Mapping):
+        turns = {name: (TurnSource(source), weight) for name, (source, weight) in sources.items()}
+    else:
+        turns = TurnSource(sources)
+    if config.turns:
+        take = by_count(config.turns, lambda samples: micro_batches(samples, cfg, config.shape))
+    else:
+        filler = Filler(cfg, config.shape)
+
+        def take(items, kept):
+            batch, waiting = filler(items, kept)
+            return split(batch, config.shape.micro_batches), waiting
+
+    order = ordered(turns, seed=config.seed, transform=supervised, shard=shard)
+    return Feed(order, take, threads=0 if config.workers else 2, workers=config.workers, ahead=config.ahead)
 
 
 def train(
     state: TrainState,
     step: TrainStep,
-    episodes: Source,
+    episodes: Source | Mapping[str, tuple[Source, float]],
     cfg: ModelConfig,
     config: SFTConfig,
     mesh,
@@ -57,7 +95,7 @@ def train(
     Args:
       state: donated to the steps.
       step: from `make_train_step`.
-      episodes: where the turns come from.
+      episodes: where the turns come from (see `feed`).
       cfg: the policy's configuration.
       config: settings.
       mesh: devices.
@@ -65,17 +103,14 @@ def train(
       report: called after every step with its number, from 1, its metrics, and the state, which the next step takes
         over: it may be read until `report` returns.
     """
-    feed = batches(
-        TurnSource(episodes, cached_episodes=4096), config.turns, seed=config.seed,
-        transform=lambda record: turn_sample(record.episode, record.turn.index, ce_weight=1.0),
-    )  # fmt: skip
+    coming = feed(episodes, cfg, config)
     start = int(state.step)
     if start:
-        feed.set_state(checkpoint.restore(directory, state).progress["feed"])
-    with checkpoint.Checkpoints(directory) as checkpoints:
+        coming.set_state(checkpoint.restore(directory, state).progress["feed"])
+    with contextlib.closing(coming), checkpoint.Checkpoints(directory) as checkpoints:
         for number in range(start + 1, config.steps + 1):
-            state, metrics = step(state, place(micro_batches(next(feed), cfg, config.shape), mesh))
+            state, metrics = step(state, place(next(coming), mesh))
             report(number, metrics, state)
             if number == config.steps or number % config.checkpoint_every == 0:
-                checkpoints.save(state, {"feed": feed.get_state()})
+                checkpoints.save(state, {"feed": coming.get_state()})
     return state

@@ -31,6 +31,7 @@ class View:
       screenshot: the present observation.
       history: the turns so far.
       session: the environment's session; only a script asks it for more than the screenshot.
+      png: the present observation as it came, for agents that ask others about it.
     """
 
     episode: str
@@ -40,6 +41,7 @@ class View:
     screenshot: ImageInput
     history: Sequence[HistoryTurn]
     session: Session
+    png: bytes = b""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -82,8 +82,9 @@ async def play(
                 return _episode(spec, session, agent, observation, turns, "policy_timeout")
             screenshot = shared(observation.png)
             view = View(
-                spec.id, observation.device, observation.instruction, session.tools, screenshot, history, session
-            )
+                spec.id, observation.device, observation.instruction, session.tools, screenshot, history, session,
+                observation.png,
+            )  # fmt: skip
             reply = await agent.act(view)
             parsed = parse_response(reply.text, observation.device, session.tools)
             call = parsed.call
