@@ -114,6 +114,7 @@ class App:
     facts(state): (question, one- or two-word answer) true of the screen · fill(rng, path, state): slots for a path
     outcome(state): flat facts that tasks are about; two states with equal outcomes differ in navigation only
     home: the place where every task starts; from one place to another is one action
+    most_actions: of a task's script, without terminate
     """
 
     name: str
@@ -130,6 +131,7 @@ class App:
     outcome: Callable[[State], dict[str, Any]]
     home: str
     names: tuple[str, ...] = field(repr=False, default=())
+    most_actions: int = MOST_ACTIONS
 
     def __post_init__(self) -> None:
         check_dag(self.subtasks, self.name)
@@ -217,12 +219,12 @@ def script_length(app: App, path: tuple[str, ...], tools: bool = False) -> int:
 
 
 def sample_paths(app: App, most: int) -> list[tuple[str, ...]]:
-    """At most `most` paths whose script fits `MOST_ACTIONS`: all single subtasks, then those that cover most anew.
+    """At most `most` paths whose script fits the app's `most_actions`: all single subtasks, then those that cover most anew.
 
     A path is worth the edges it adds that no chosen path has, then the rarity of its subtasks and of its length; ties
     go by a fixed shuffle, so that the list is the same everywhere.
     """
-    fitting = [path for path in paths(app) if script_length(app, path) <= MOST_ACTIONS]
+    fitting = [path for path in paths(app) if script_length(app, path) <= app.most_actions]
     chosen = [path for path in fitting if len(path) == 1][:most]
     rest = [path for path in fitting if len(path) > 1]
     generator(app.name, "paths").shuffle(rest)

@@ -85,6 +85,24 @@ class Hand:
         """A double click (desktop)."""
         return self._point("double_click", elements, name, f"Open the {name}.")
 
+    def mark(self, elements: Sequence[Element], name: str) -> Move:
+        """A double click that marks a word or opens a field (desktop)."""
+        return self._point("double_click", elements, name, f"Double click the {name}.")
+
+    def triple(self, elements: Sequence[Element], name: str) -> Move:
+        """A triple click, which marks a whole paragraph (desktop)."""
+        return self._point("triple_click", elements, name, f"Triple click the {name}.")
+
+    def hover(self, elements: Sequence[Element], name: str) -> Move:
+        """The mouse onto `name`: a drag starts there (desktop)."""
+        return self._point("mouse_move", elements, name, f"Move to the {name}.")
+
+    def wheel(self, elements: Sequence[Element], name: str, pixels: int) -> Move:
+        """The wheel over `name` by `pixels`, positive up (desktop)."""
+        element = self._at(elements, name)
+        call = self._call("scroll", pixels=pixels, coordinate=self._grid(*element.centre))
+        return Move(call, f"Scroll {'up' if pixels > 0 else 'down'}.", element.box)
+
     def context(self, elements: Sequence[Element], name: str) -> Move:
         """A right click (desktop)."""
         return self._point("right_click", elements, name, f"Right click the {name}.")
