@@ -20,8 +20,8 @@ WIDTH, HEIGHT = 1024, 640
 HAND = Hand("desktop", WIDTH, HEIGHT)
 
 FIRST = (
-    "Alma Boris Clara Dario Elena Felix Greta Hugo Irene Jonas Karla Leon Mira Nico Olga Pavel Rosa Simon Tilda Umberto "
-    "Vera Willem Yara Zeno Agnes Bruno Celia Dmitri Esther Farid"
+    "Alma Boris Clara Dario Elena Felix Greta Hugo Irene Jonas Karla Leon Mira Nico Olga Pavel Rosa Simon Tilda "
+    "Umberto Vera Willem Yara Zeno Agnes Bruno Celia Dmitri Esther Farid"
 ).split()
 LAST = (
     "Abbott Berger Castillo Dahl Eriksen Fontana Gruber Hansen Ivanov Janssen Keller Lindqvist Moreau Nowak Okafor "

@@ -219,7 +219,7 @@ def script_length(app: App, path: tuple[str, ...], tools: bool = False) -> int:
 
 
 def sample_paths(app: App, most: int) -> list[tuple[str, ...]]:
-    """At most `most` paths whose script fits the app's `most_actions`: all single subtasks, then those that cover most anew.
+    """At most `most` paths whose script fits `app.most_actions`: all single subtasks, then those that cover most anew.
 
     A path is worth the edges it adds that no chosen path has, then the rarity of its subtasks and of its length; ties
     go by a fixed shuffle, so that the list is the same everywhere.

@@ -111,6 +111,10 @@ class Hand:
         """A drag to `onto` from where the mouse is, which must be on `name` already (desktop)."""
         return self._point("left_click_drag", elements, onto, f"Drag the {name} to the {onto}.")
 
+    def drag_to(self, name: str, where: str, x: float, y: float) -> Move:
+        """A drag to a point from where the mouse is, which must be on `name` already; `where` says it (desktop)."""
+        return Move(self._call("left_click_drag", coordinate=self._grid(x, y)), f"Drag the {name} to the {where}.")
+
     def swipe(self, direction: str) -> Move:
         """A vertical swipe through the middle of the screen (mobile): "up" shows what lies below."""
         low, high = [500, 700], [500, 300]

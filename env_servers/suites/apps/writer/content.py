@@ -11,8 +11,8 @@ Line = dict[str, Any]
 
 TYPOS = {
     "recieve": "receive", "adress": "address", "tommorow": "tomorrow", "definately": "definitely", "wich": "which",
-    "seperate": "separate", "untill": "until", "begining": "beginning", "goverment": "government", "wellcome": "welcome",
-    "neccessary": "necessary", "calender": "calendar",
+    "seperate": "separate", "untill": "until", "begining": "beginning", "goverment": "government",
+    "wellcome": "welcome", "neccessary": "necessary", "calender": "calendar",
 }  # fmt: skip
 """Misspelled words and what they should be; every document holds one of them."""
 
