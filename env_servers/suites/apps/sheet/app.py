@@ -15,28 +15,13 @@ from ...virtual.app import START, App, CallDict, Slots, State, Subtask, ToolSpec
 from ..office import HEIGHT, WIDTH, answered, reached, touched, with_goals
 from ..pages import assemble
 from . import script
-from .content import (
-    COSTS,
-    FRUIT,
-    GOODS,
-    KINDS,
-    LETTERS,
-    MONEY,
-    NUMBERS,
-    ROWS,
-    Row,
-    blank,
-    moved,
-    ref,
-    table,
-    value,
-)
-from .script import row_of, rows_of
+from .content import COLOURS, COSTS, FRUIT, GOODS, KINDS, LETTERS, MONEY, NUMBERS, ROWS, Row, ref, table
+from .effects import EFFECTS, asked, most, outcome
+from .script import row_of
 
 NAME = "sheet"
 BOOKS = ("Household", "Club accounts", "Shop planner", "Office overview", "Season 12", "Work in progress")
 TITLES = ("Archive", "Overview", "Draft", "Checked", "Spring", "Autumn", "Second half", "Review", "Backup", "Plan")
-COLOURS = ("yellow", "green", "red", "blue")
 
 
 # --- states ----------------------------------------------------------------------------------------------------------
@@ -96,28 +81,6 @@ def sample_state(seed: int) -> State:
     return state
 
 
-def outcome(state: State) -> dict[str, Any]:
-    """Of every sheet: its name, which row stands above each row and how many empty ones in between, and each cell that
-    is not empty: what it comes to and its looks, by the row's first cell and the column's letter."""
-    found: dict[str, Any] = {}
-    for sheet in state["sheets"]:
-        key, above, empty, labels = sheet["id"], "", 0, []
-        found[f"name:{key}"] = sheet["name"]
-        for y, row in enumerate(sheet["rows"]):
-            if not any(row["cells"]):
-                empty += 1
-                continue
-            label = row["cells"][0] or f"row {y + 1}"
-            label += "'" * labels.count(label)
-            labels.append(label)
-            found[f"above:{key}:{label}"], above, empty = [above, empty], label, 0
-            for x, text in enumerate(row["cells"]):
-                if text:
-                    shape = "formula" if text.startswith("=") else "text"
-                    found[f"cell:{key}:{label}:{LETTERS[x]}"] = [shape, value(sheet["rows"], x, y), row["looks"][x]]
-    return found
-
-
 def screen_facts(state: State) -> list[tuple[str, str]]:
     """Questions that the present screen answers."""
     sheet = state["sheets"][state["sheet"]]
@@ -134,111 +97,13 @@ def screen_facts(state: State) -> list[tuple[str, str]]:
     ]
 
 
-# --- effects: what a subtask does to the state -----------------------------------------------------------------------
-def _spot(state: State, slots: Slots, name: str) -> tuple[Row, int]:
-    rows = rows_of(state)
-    return rows[row_of(state, slots[f"{name}_item"])], rows[0]["cells"].index(slots[f"{name}_column"])
-
-
-def _put(name: str, text: str):
-    def effect(state: State, slots: Slots) -> None:
-        row, x = _spot(state, slots, name)
-        row["cells"][x] = slots[text] if text else ""
-
-    return effect
-
-
-def _total(state: State, slots: Slots) -> None:
-    rows = rows_of(state)
-    x, y = rows[0]["cells"].index(slots["total_column"]), row_of(state, "Total")
-    rows[y]["cells"][x] = f"={slots['total_function']}({ref(x, 1)}:{ref(x, y - 2)})"
-
-
-def _copy(state: State, slots: Slots) -> None:
-    row, x = _spot(state, slots, "copy")
-    rows_of(state)[int(slots["copy_cell"][1:]) - 1]["cells"][LETTERS.index(slots["copy_cell"][0])] = row["cells"][x]
-
-
-def _look(row: Row, x: int, word: str) -> None:
-    row["looks"][x] = " ".join(sorted({*row["looks"][x].split(), word}))
-
-
-def _fill(state: State, slots: Slots) -> None:
-    row, x = _spot(state, slots, "fill")
-    row["looks"][x] = " ".join(sorted({*row["looks"][x].split()} - {*COLOURS} | {slots["colour"]}))
-
-
-def _insert(state: State, slots: Slots) -> None:
-    rows, y = rows_of(state), row_of(state, slots["insert_item"])
-    moved(rows, y, 1)
-    rows.insert(y, blank())
-    del rows[ROWS:]
-
-
-def _delete(state: State, slots: Slots) -> None:
-    rows, y = rows_of(state), row_of(state, slots["delete_item"])
-    del rows[y]
-    rows.append(blank())
-    moved(rows, y, -1)
-
-
-def _sort(state: State, slots: Slots) -> None:
-    rows = rows_of(state)
-    x, end = rows[0]["cells"].index(slots["sort_column"]), next(y for y, row in enumerate(rows) if not row["cells"][0])
-
-    def key(row: Row) -> tuple[bool, float | str]:
-        text = row["cells"][x]
-        return (False, float(text)) if text.isdigit() else (True, text.lower())
-
-    rows[1:end] = sorted(rows[1:end], key=key, reverse=slots["sort_down"])
-
-
-def _header(state: State, slots: Slots) -> None:
-    for x in range(len(LETTERS)):
-        _look(rows_of(state)[0], x, "bold")
-
-
-def _money(state: State, slots: Slots) -> None:
-    x = rows_of(state)[0]["cells"].index(slots["money_column"])
-    for row in rows_of(state):
-        _look(row, x, "currency")
-
-
-def _add(state: State, slots: Slots) -> None:
-    number = max(int(sheet["id"][1:]) for sheet in state["sheets"]) + 1
-    state["sheets"].append({"id": f"s{number}", "name": slots["added"], "rows": []})
-
-
-def _rename(state: State, slots: Slots) -> None:
-    next(sheet for sheet in state["sheets"] if sheet["id"] == "s1")["name"] = slots["title"]
-
-
-def _drop(state: State, slots: Slots) -> None:
-    state["sheets"] = [sheet for sheet in state["sheets"] if sheet["id"] != slots["drop_id"]]
-
-
-EFFECTS = {
-    "change": _put("change", "change_value"), "clear": _put("clear", ""), "total": _total, "copy": _copy, "fill": _fill,
-    "insert": _insert, "delete": _delete, "sort": _sort, "header": _header, "money": _money,
-    "add": _add, "rename": _rename, "drop": _drop,
-}  # fmt: skip
-
-
-def _asked(state: State, slots: Slots) -> str:
-    row, x = _spot(state, slots, "ask")
-    return row["cells"][x]
-
-
-def _most(state: State, slots: Slots) -> str:
-    rows = rows_of(state)
-    x = rows[0]["cells"].index(slots["most_column"])
-    named = [row for row in rows[1:] if row["cells"][0] not in ("", "Total") and row["cells"][x].isdigit()]
-    return max(named, key=lambda row: int(row["cells"][x]))["cells"][0]
-
-
 # --- the DAG ---------------------------------------------------------------------------------------------------------
 def _call(tool: str, **arguments: object) -> CallDict:
     return {"name": f"{NAME}.{tool}", "arguments": arguments}
+
+
+def _cell(cell: str, text: str):
+    return lambda slots: _call("set_cell", sheet=slots["sheet"], cell=slots[cell], text=slots[text])
 
 
 def _task(
@@ -252,8 +117,7 @@ def _task(
 
 SUBTASKS = (
     _task("change", 'Change the {change_column} of "{change_item}" to {change_value}.', (), 3,
-          ("change_item",),
-          tool=lambda slots: _call("set_cell", sheet=slots["sheet"], cell=slots["change_cell"], text=slots["change_value"])),
+          ("change_item",), tool=_cell("change_cell", "change_value")),
     _task("clear", 'Empty the {clear_column} of "{clear_item}".', ("change",), 2, ("clear_item",)),
     _task("fill", 'Colour the {fill_column} of "{fill_item}" {colour}.', ("change", "clear"), 3, ("fill_item",),
           tool=lambda slots: _call("format", sheet=slots["sheet"], cells=slots["fill_cell"], look=slots["colour"])),
@@ -262,8 +126,7 @@ SUBTASKS = (
     _task("header", "Make the whole first row bold.", ("change", "fill"), 2),
     _task("money", "Show the column {money_column} as currency.", ("change", "header"), 2, ("money_column",)),
     _task("total", "Put a formula for the {total_word} of {total_column} into the cell {total_cell}.",
-          ("money", "header", "copy"), 3, ("total_column",),
-          tool=lambda slots: _call("set_cell", sheet=slots["sheet"], cell=slots["total_cell"], text=slots["total_text"])),
+          ("money", "header", "copy"), 3, ("total_column",), tool=_cell("total_cell", "total_text")),
     _task("sort", "Sort the table by {sort_column}, {sort_words}.", ("money", "fill", "total"), 2,
           ("sort_column",),
           tool=lambda slots: _call("sort", sheet=slots["sheet"], column=slots["sort_letter"],
@@ -334,18 +197,22 @@ def fill(rng: random.Random, path: tuple[str, ...], state: State) -> Slots:
         "other": other["name"], "other_id": other["id"],
         "ask_column": rng.choice(titles[1:]),
         "ask_item": rng.choice([item for item in items if item not in (chosen["delete"], chosen["clear"])]),
-        "most_column": rng.choice([title for title in numbers if len({r["cells"][titles.index(title)] for r in rows[1:]})
-                                   > len(items)] or numbers),
+        "most_column": rng.choice([title for title in numbers if _top(rows, titles.index(title))]),
         "missing": rng.choice([name for name in (*GOODS, *COSTS, *FRUIT) if name not in items]),
     }  # fmt: skip
     down = rng.random() < 0.5
     order = [title for title in titles if _sorts(items, rows, titles.index(title), down)]
     slots |= {"sort_column": rng.choice(order), "sort_down": down}
-    text = slots["sort_column"] not in NUMBERS
     words = ("A to Z", "Z to A") if slots["sort_column"] not in NUMBERS else ("smallest first", "largest first")
     slots["sort_words"] = words[down]
     slots["sort_letter"] = LETTERS[titles.index(slots["sort_column"])]
-    return with_goals(path, state, slots, outcome, EFFECTS, {"ask": _asked, "most": _most})
+    return with_goals(path, state, slots, outcome, EFFECTS, {"ask": asked, "most": most})
+
+
+def _top(rows: list[Row], x: int) -> bool:
+    """Whether one row alone has the highest number of a column."""
+    held = [int(row["cells"][x]) for row in rows[1:] if row["cells"][x].isdigit()]
+    return held.count(max(held)) == 1
 
 
 def _sorts(items: list[str], rows: list[Row], x: int, down: bool) -> bool:

@@ -16,17 +16,19 @@ LETTERS = "ABCDEFGH"
 Row = dict[str, list[str]]
 
 GOODS = (
-    "Desk lamp", "Office chair", "Paper roll", "Blue folder", "Desk fan", "Whiteboard", "Stapler", "Notebook", "Tea set",
-    "Door sign", "Cable box", "Wall clock", "Foot rest", "Book end", "Coat rack", "Water jug", "Mouse pad", "Ink bottle",
+    "Desk lamp", "Office chair", "Paper roll", "Blue folder", "Desk fan", "Whiteboard", "Stapler", "Notebook",
+    "Tea set", "Door sign", "Cable box", "Wall clock", "Foot rest", "Book end", "Coat rack", "Water jug", "Mouse pad",
+    "Ink bottle",
 )  # fmt: skip
 COSTS = (
-    "Train ticket", "Hotel night", "Taxi ride", "Printing", "Postage", "Lunch", "Museum entry", "Software", "Phone bill",
-    "Cleaning", "Room rent", "Insurance", "Flowers", "Repairs", "Translation", "Coffee beans",
+    "Train ticket", "Hotel night", "Taxi ride", "Printing", "Postage", "Lunch", "Museum entry", "Software",
+    "Phone bill", "Cleaning", "Room rent", "Insurance", "Flowers", "Repairs", "Translation", "Coffee beans",
 )  # fmt: skip
 FRUIT = (
-    "Apples", "Pears", "Plums", "Cherries", "Grapes", "Lemons", "Figs", "Melons", "Peaches", "Quinces", "Limes", "Dates",
-    "Mangos", "Kiwis", "Oranges", "Apricots",
+    "Apples", "Pears", "Plums", "Cherries", "Grapes", "Lemons", "Figs", "Melons", "Peaches", "Quinces", "Limes",
+    "Dates", "Mangos", "Kiwis", "Oranges", "Apricots",
 )  # fmt: skip
+COLOURS = ("yellow", "green", "red", "blue")
 GROUPS = ("Travel", "Office", "Events", "Other")
 
 KINDS: dict[str, tuple[str, ...]] = {
@@ -65,6 +67,10 @@ def table(rng: random.Random, number: int, kind: str) -> dict[str, Any]:
     names = rng.sample(pools[kind], many) if kind in pools else sorted({person(rng) for _ in range(many)})
     rng.shuffle(names)
     lines = [[name, *(_cell(rng, title) for title in titles[1:])] for name in names]
+    for x, title in enumerate(titles):
+        if title in MONEY:  # no amount twice: orders and highest amounts are never in doubt
+            for line, amount in zip(lines, rng.sample(range(15, 981), len(lines)), strict=True):
+                line[x] = str(amount)
     rows = [list(titles), *lines, [], ["Total"]]
     made = [{"cells": (row + [""] * COLS)[:COLS], "looks": [""] * COLS} for row in rows]
     return {"id": f"s{number}", "name": kind, "rows": made + [blank() for _ in range(ROWS - len(made))]}
@@ -76,10 +82,7 @@ _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.m
 
 
 def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
+    return float(text) if re.fullmatch(r"\s*-?\d+(\.\d+)?\s*", text, re.ASCII) else None
 
 
 def _arithmetic(node: ast.AST) -> float:
@@ -105,7 +108,16 @@ def value(rows: list[Row], x: int, y: int, depth: int = 0) -> float | str:
 
     def number(x: int, y: int) -> float | None:
         found = value(rows, x, y, depth + 1)
+        if found == "#ERROR":
+            raise ValueError("a cell that is named here has no value")
         return _number(found) if isinstance(found, str) else found
+
+    def operand(match: re.Match[str]) -> str:
+        x, y = LETTERS.index(match[1]), int(match[2]) - 1
+        found = number(x, y)
+        if found is None and rows[y]["cells"][x]:
+            raise ValueError("a text is no number")
+        return repr(found or 0)
 
     def called(match: re.Match[str]) -> str:
         name, *parts = match.group(1), *match.group(2).split(",")
@@ -122,7 +134,7 @@ def value(rows: list[Row], x: int, y: int, depth: int = 0) -> float | str:
 
     try:
         plain = re.sub(r"(SUM|AVERAGE|MIN|MAX|COUNT)\(([^()]*)\)", called, text[1:].upper().replace(" ", ""))
-        plain = re.sub(r"([A-H])(\d+)", lambda m: repr(number(LETTERS.index(m[1]), int(m[2]) - 1) or 0), plain)
+        plain = re.sub(r"([A-H])(\d+)", operand, plain)
         return round(_arithmetic(ast.parse(plain, mode="eval")), 6)
     except (ArithmeticError, SyntaxError, ValueError, IndexError, TypeError):
         return "#ERROR"

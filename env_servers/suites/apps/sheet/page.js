@@ -23,7 +23,7 @@ const FUNCTIONS = {
   MAX: (all) => Math.max(...all),
   COUNT: (all) => all.length,
 };
-const number = (text) => (text.trim() !== "" && Number.isFinite(Number(text)) ? Number(text) : null);
+const number = (text) => (/^\s*-?\d+(\.\d+)?\s*$/.test(text) ? Number(text) : null);
 
 // The value of a cell: a number, or a text; throws where a formula is wrong or goes round in a circle.
 function value(rows, x, y, above = []) {

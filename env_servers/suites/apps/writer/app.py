@@ -347,10 +347,10 @@ TOOLS = (
 NAMES = (
     "document list", "new document", "documents", "title", "page", "footer", "style list", "bold", "italic",
     "underline", "bullets", "numbers", "align left", "align center", "align right", "comment button", "find button",
-    "file menu", "edit menu", "insert menu", "format menu", "save", "rename", "close", "undo", "find and replace", "comment",
-    "centre", "bulleted list", "numbered list", "normal style", "heading 1 style", "heading 2 style", "find box",
-    "replace box", "comment box", "footer box", "name box", "cancel", "replace all", "add", "apply", "create", "delete",
-    "open", "duplicate",
+    "file menu", "edit menu", "insert menu", "format menu", "save", "rename", "close", "undo", "find and replace",
+    "comment", "centre", "bulleted list", "numbered list", "normal style", "heading 1 style", "heading 2 style",
+    "find box", "replace box", "comment box", "footer box", "name box", "cancel", "replace all", "add", "apply",
+    "create", "delete", "open", "duplicate",
 )  # fmt: skip
 
 APP = App(

@@ -1,0 +1,209 @@
+"""The desktop apps in a real Chromium: predicates, scripts, tool routes, near-misses, determinism, injection."""
+
+import copy
+import hashlib
+
+import pytest
+
+from env_servers.check import trials
+from env_servers.sessions import SessionStore
+from env_servers.suites import instantiate, tasks
+from env_servers.suites.apps import registry
+from env_servers.suites.apps.settings import effects as settings_effects
+from env_servers.suites.apps.sheet import content
+from env_servers.suites.apps.sheet import effects as sheet_effects
+from env_servers.suites.apps.writer import app as writer_app
+from env_servers.suites.virtual.app import generator, make_instance, paths, state_hash
+
+APPS = ("writer", "sheet", "settings")
+EFFECTS = {
+    "writer": writer_app.EFFECTS,
+    "sheet": sheet_effects.EFFECTS,
+    "settings": settings_effects.EFFECTS,
+}
+ALL = {task_id: task for task_id, task in tasks("apps").items() if task.app in APPS}
+PLAYED = (
+    "writer/bold",
+    "writer/replace+correct+rename",
+    "sheet/sort",
+    "sheet/change+fill+total" if "sheet/change+fill+total" in ALL else "sheet/total",
+    "settings/volume",
+    "settings/phone",
+)
+
+
+def done(instance, without=(), extra=None):
+    """The state that the effects of the instance's path leave, and those of `extra` (subtask, slots) after them."""
+    state, effects = copy.deepcopy(instance.initial), EFFECTS[instance.app.name]
+    for name in instance.task.path:
+        if name in effects and name not in without:
+            effects[name](state, instance.slots)
+    if extra:
+        effects[extra[0]](state, extra[1])
+    return state
+
+
+@pytest.mark.parametrize("name", APPS)
+def test_tasks_cover_the_dag(name):
+    app = registry()[name]
+    listed = app.tasks()
+    assert len(app.subtasks) >= 12 and len(set(paths(app))) >= 40 and len(app.tools) >= 3
+    assert {step for task in listed for step in task.path} == {subtask.id for subtask in app.subtasks}
+    assert {len(task.path) for task in listed} == {1, 2, 3, 4}
+    assert {task.tool_beneficial for task in listed} == {1, -1} and {task.feasible for task in listed} == {True, False}
+    assert all(tool.name.startswith(f"{name}.") for tool in app.tools)
+    for seed in range(3):
+        for subtask in app.subtasks:
+            slots = app.slots(seed, (subtask.id,), app.initial(seed))
+            assert set(subtask.needs) <= slots.keys(), subtask.id
+
+
+@pytest.mark.parametrize("task_id", sorted(ALL))
+def test_predicates_tell_the_right_end_from_near_misses(task_id):
+    for seed in (0, 1, 1_000_003):
+        instance = instantiate("apps", task_id, seed)
+        assert not any(check(instance.initial) for check in instance.checkpoints)
+        assert not instance.final(instance.initial)
+        assert "{" not in instance.instruction
+        again = instantiate("apps", task_id, seed)
+        assert (again.slots, again.initial) == (instance.slots, instance.initial)
+        effects = EFFECTS[instance.app.name]
+        steps = [name for name in instance.task.path if name in effects]
+        if len(steps) < len(instance.task.path):
+            continue  # questions and places are tried in the browser
+        end = done(instance)
+        if "save" in steps:
+            assert not instance.final({**end, "docs": [{**doc, "dirty": True} for doc in end["docs"]]})
+        assert instance.final(end) and all(check(end) for check in instance.checkpoints)
+        assert instance.final(copy.deepcopy(end))  # scoring changes nothing
+        for name in steps:  # one thing left undone
+            assert not instance.final(done(instance, without=(name,)))
+        other = next(name for name in sorted(effects) if name not in steps and name != "save")
+        slots = instance.app.slots(seed, (other,), instance.initial)
+        try:
+            more = done(instance, extra=(other, slots))
+        except (KeyError, StopIteration, ValueError):
+            continue  # the task took away what the other one needs
+        assert instance.app.outcome(more) == instance.app.outcome(end) or not instance.final(more)  # a side effect
+
+
+@pytest.mark.parametrize("name", APPS)
+def test_the_same_deed_on_another_thing_is_a_near_miss(name):
+    app = registry()[name]
+    tried = 0
+    for task in app.tasks():
+        if len(task.path) > 1 or task.path[0] not in EFFECTS[name]:
+            continue
+        instance = make_instance(app, task, 11)
+        for attempt in range(6):
+            wrong = app.fill(generator("wrong", attempt), task.path, instance.initial)
+            mistaken = copy.deepcopy(instance.initial)
+            EFFECTS[name][task.path[0]](mistaken, wrong)
+            if wrong["goals"] != instance.slots["goals"]:
+                assert not instance.final(mistaken), task.id
+                tried += 1
+    assert tried > 20
+
+
+@pytest.mark.parametrize(
+    ("cells", "comes_to"),
+    [
+        (["=SUM(B1:B3)", "2", "3", "x"], 5),
+        (["=AVERAGE(B1:B3)*2", "2", "3", "4"], 6),
+        (["=MAX(B1:B3)-MIN(B1,B2)", "2", "3", "9"], 7),
+        (["=(B1+B2)/B3", "2", "3", "4"], 1.25),
+        (["=B1/0", "1"], "#ERROR"),
+        (["=B1+1", "word"], "#ERROR"),
+        (["=A1", "1"], "#ERROR"),
+        (["=__import__('os')", "1"], "#ERROR"),
+        (["plain", "1"], "plain"),
+    ],
+)
+def test_formulas(cells, comes_to, run, browser):
+    """Python's formulas against written values, and the page's against the same."""
+    state = registry()["sheet"].initial(0)
+    rows = state["sheets"][0]["rows"] = [content.blank() for _ in range(content.ROWS)]
+    for y, text in enumerate(cells):
+        rows[max(0, y - 1)]["cells"][min(y, 1)] = text
+    assert content.value(rows, 0, 0) == comes_to
+    screen = run(browser.lease(registry()["sheet"].kind))
+    run(screen.load(state))
+    reply = run(screen.tool("sheet.read_cells", {"sheet": state["sheets"][0]["name"]}))
+    shown = reply["result"]["rows"][0][0]
+    assert shown == str(comes_to) or (str(comes_to) == "#ERROR" and shown.startswith("#"))
+    run(browser.release(screen))
+
+
+@pytest.mark.parametrize("task_id", PLAYED)
+def test_scripts_and_tool_routes_solve_the_tasks(task_id, run, browser):
+    found = run(trials(SessionStore(browser, max_sessions=1), "apps", task_id, 1_000_000))
+    assert {trial.plan for trial in found} >= {"script", "tools", "nothing", "short"}
+    assert [str(trial) for trial in found if not trial.right] == []
+
+
+@pytest.mark.parametrize("name", APPS)
+def test_the_same_state_gives_the_same_pixels_on_used_and_fresh_pages(name, run, browser):
+    app = registry()[name]
+    used, fresh = run(browser.lease(app.kind)), run(browser.lease(app.kind))
+    for seed in (100_001, 100_003):  # what is shown first must leave no trace
+        run(used.load(app.sample_state(seed)))
+        run(used.view())
+    for state in (app.initial(7), app.sample_state(100_004), app.sample_state(100_006)):
+        pictures = set()
+        for screen in (used, fresh, used):
+            run(screen.load(state))
+            view = run(screen.view())
+            assert view.state == state  # loading adds and drops nothing
+            pictures.add((state_hash(view.state), hashlib.sha256(view.png).hexdigest()))
+        assert len(pictures) == 1
+    for screen in (used, fresh):
+        run(browser.release(screen))
+
+
+@pytest.mark.parametrize("name", APPS)
+def test_text_never_becomes_markup(name, run, browser):
+    evil = '<img src=x onerror="window.broken=1"><b>x</b>'
+    app = registry()[name]
+    state = app.initial(3)
+    if name == "writer":
+        state["docs"][0].update(name=evil, footer=evil, comments=[{"quote": evil, "text": evil}])
+        state["docs"][0]["lines"][0]["text"] = evil
+        state.update(open=state["docs"][0]["id"], title=evil)
+    elif name == "sheet":
+        state["sheets"][0]["name"] = state["sheets"][0]["rows"][1]["cells"][0] = evil
+        state.update(book=evil, selection=[0, 1, 0, 1])
+    else:
+        state["settings"]["users"].append({"name": evil, "role": evil})
+        state["terminal"]["lines"].append(evil)
+        state["panel"] = "users"
+        state["windows"].append({"app": "terminal", "x": 400, "y": 260})
+    screen = run(browser.lease(app.kind))
+    run(screen.load(state))
+    if name == "sheet":  # through the cell editor too
+        run(screen.page.keyboard.insert_text(evil))
+        run(screen.page.keyboard.press("Enter"))
+    run(screen.view())
+    count = "function () { return [document.querySelectorAll('img').length, this.broken ?? 0] }"
+    assert run(screen.call(count)) == [0, 0]
+    assert "onerror" in run(screen.call("function () { return document.body.innerText }"))
+    run(browser.release(screen))
+
+
+@pytest.mark.parametrize("name", APPS)
+def test_tools_refuse_what_cannot_be_done_and_change_nothing(name, run, browser):
+    app = registry()[name]
+    screen = run(browser.lease(app.kind))
+    run(screen.load(app.initial(3)))
+    before = run(screen.state())
+    wrong = {
+        "writer": [("replace_all", {"document": "nothing", "find": "a", "replace": "b"})],
+        "sheet": [("set_cell", {"sheet": "nothing", "cell": "A1", "text": "b"}),
+                  ("set_cell", {"sheet": before.get("sheets", [{"name": ""}])[0]["name"], "cell": "Z9", "text": "b"})],
+        "settings": [("set", {"key": "sound.volume", "value": "101"}), ("run_command", {"command": "rm ~/nothing"}),
+                     ("set", {"key": "constructor", "value": "1"}), ("add_user", {"name": "<b>"})],
+    }[name]  # fmt: skip
+    for tool, arguments in (*wrong, ("nothing", {})):
+        reply = run(screen.tool(f"{name}.{tool}", arguments))
+        assert reply["success"] is False and reply["error_message"]
+    assert run(screen.state()) == before
+    run(browser.release(screen))
