@@ -148,10 +148,10 @@ const column = {
     input.onblur = () => sheet.closeEditor(td, true);
   },
   closeEditor(td, save, x, y) {
-    const text = input.value;
+    const text = input.value, owner = kit.now();
     input.onblur = null;
     input = null;
-    queueMicrotask(() => kit.change((now) => save && setCell(now, x, y, text)));
+    queueMicrotask(() => kit.now() === owner && kit.change((now) => save && setCell(now, x, y, text))); // not into a later episode
     return theSheet(kit.now()).rows[y].cells[x];
   },
 };
@@ -183,13 +183,15 @@ function draw(state) {
 
 // Text may be typed or inserted with a cell selected and no editor open: a field nobody sees catches it.
 function caught(event) {
-  const [x, y] = kit.now().selection ?? [];
   const text = event.target.value;
   event.target.value = "";
-  if (x === undefined || !text) return;
+  if (!kit.now().selection || !text) return;
+  type(kit.now(), text);
+}
+const type = ({ selection: [x, y] }, text) => {
   grid.openEditor(grid.records[y][x].element, true);
   input.value = text;
-}
+};
 const listen = (state) => {
   if (input || state.focus || state.dialog.kind) return;
   if (state.selection) part.catcher.focus({ preventScroll: true });
@@ -278,6 +280,7 @@ function show(state) {
   if (anew) [part.page.scrollLeft, part.page.scrollTop] = state.scroll;
   showFocus(state);
   listen(state);
+  if (anew && state.edit !== null && state.selection) type(state, state.edit);
 }
 
 function read(state) {
