@@ -2,6 +2,8 @@
 //   start(root)                 builds the document and its widgets, once
 //   show(state)                 makes the document show the state; calling it twice changes nothing
 //   read(state)                 optional: takes over what a widget holds (an editor's text, a table's cells)
+//   elements(state, seen)       optional: more of what can be used, [{name, box}], that is no node of its own (a word of a
+//                               text, a cell); seen(box, owner) is what of the box can be hit on `owner`, or null
 //   ready()                     optional: a promise that resolves when the widgets have come to rest
 //   notch: 3                    optional: how much farther than the wheel asks a page scrolls
 //   tools: {name: (state, args) => result}     throw Error(message) to refuse
@@ -82,6 +84,15 @@ function mount(spec) {
       : null;
   }
 
+  // What can be seen of a box inside `owner`, null where its middle is covered by something else.
+  function seen(given, owner) {
+    const frame = owner.getBoundingClientRect();
+    const [left, top] = [Math.max(given[0], frame.left, 0), Math.max(given[1], frame.top, 0)];
+    const [right, bottom] = [Math.min(given[2], frame.right, innerWidth), Math.min(given[3], frame.bottom, innerHeight)];
+    if (right - left < 4 || bottom - top < 4) return null;
+    return owner.contains(document.elementFromPoint((left + right) / 2, (top + bottom) / 2)) ? [left, top, right, bottom].map(Math.round) : null;
+  }
+
   // The nearest box around a node that can move by (dx, dy) moves; at once, so that the next picture has it.
   function roll(node, dx, dy) {
     for (let at = node; at && at !== document.documentElement; at = at.parentElement) {
@@ -132,7 +143,8 @@ function mount(spec) {
     elements: () =>
       [...document.querySelectorAll("[data-name]")]
         .map((node) => ({ name: node.dataset.name, box: box(node) }))
-        .filter((element) => element.box),
+        .filter((element) => element.box)
+        .concat(spec.elements ? spec.elements(state, seen) : []),
     settled: spec.ready,
     tool(name, args) {
       if (!Object.hasOwn(spec.tools ?? {}, name)) return { success: false, result: null, error_message: `there is no tool ${name}` };

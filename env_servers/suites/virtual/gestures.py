@@ -85,6 +85,24 @@ class Hand:
         """A double click (desktop)."""
         return self._point("double_click", elements, name, f"Open the {name}.")
 
+    def mark(self, elements: Sequence[Element], name: str) -> Move:
+        """A double click that marks a word or opens a field (desktop)."""
+        return self._point("double_click", elements, name, f"Double click the {name}.")
+
+    def triple(self, elements: Sequence[Element], name: str) -> Move:
+        """A triple click, which marks a whole paragraph (desktop)."""
+        return self._point("triple_click", elements, name, f"Triple click the {name}.")
+
+    def hover(self, elements: Sequence[Element], name: str) -> Move:
+        """The mouse onto `name`: a drag starts there (desktop)."""
+        return self._point("mouse_move", elements, name, f"Move to the {name}.")
+
+    def wheel(self, elements: Sequence[Element], name: str, pixels: int) -> Move:
+        """The wheel over `name` by `pixels`, positive up (desktop)."""
+        element = self._at(elements, name)
+        call = self._call("scroll", pixels=pixels, coordinate=self._grid(*element.centre))
+        return Move(call, f"Scroll {'up' if pixels > 0 else 'down'}.", element.box)
+
     def context(self, elements: Sequence[Element], name: str) -> Move:
         """A right click (desktop)."""
         return self._point("right_click", elements, name, f"Right click the {name}.")
@@ -92,6 +110,10 @@ class Hand:
     def drag(self, elements: Sequence[Element], name: str, onto: str) -> Move:
         """A drag to `onto` from where the mouse is, which must be on `name` already (desktop)."""
         return self._point("left_click_drag", elements, onto, f"Drag the {name} to the {onto}.")
+
+    def drag_to(self, name: str, where: str, x: float, y: float) -> Move:
+        """A drag to a point from where the mouse is, which must be on `name` already; `where` says it (desktop)."""
+        return Move(self._call("left_click_drag", coordinate=self._grid(x, y)), f"Drag the {name} to the {where}.")
 
     def swipe(self, direction: str) -> Move:
         """A vertical swipe through the middle of the screen (mobile): "up" shows what lies below."""
