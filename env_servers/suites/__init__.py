@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from env_servers.errors import UserError
 
-from . import miniwob, virtual
+from . import apps, miniwob, virtual
 from .suite import Suite, Task, TaskInstance
 from .virtual import infeasible
 
 SUITES: dict[str, Suite] = {
     "virtual": virtual,
+    "apps": apps,
     "infeasible": infeasible,
     "miniwob": miniwob,
     "miniwob25": miniwob.SMALL,

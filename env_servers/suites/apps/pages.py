@@ -19,11 +19,16 @@ def _read(name: str) -> str:
 def assemble(app: str, device: str, packages: tuple[str, ...] = ()) -> str:
     """The whole page of `app`, whose own code is `<app>/page.js` and `<app>/page.css`; it needs no other file.
 
+    What the apps of one device share is `<device>.js` and `<device>.css`, where it has them.
     Raises UserError where a front-end package was not fetched.
     """
     built = [vendor.read(package) for package in packages]
-    style = "\n".join((*(style for style, _ in built), _read("kit.css"), _read(f"{app}/page.css")))
-    script = "\n;\n".join((*(script for _, script in built), _read("kit.js"), _read(f"{app}/page.js")))
+    style = "\n".join(
+        (*(style for style, _ in built), _read("kit.css"), _read(f"{device}.css"), _read(f"{app}/page.css"))
+    )
+    script = "\n;\n".join(
+        (*(script for _, script in built), _read("kit.js"), _read(f"{device}.js"), _read(f"{app}/page.js"))
+    )
     filled = {
         "@TITLE@": app,
         "@DEVICE@": device,

@@ -15,7 +15,7 @@ import hashlib
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -30,7 +30,7 @@ Slots = dict[str, Any]
 
 START = "start"
 LONGEST_PATH = 4
-MOST_ACTIONS = 8  # of a script, without terminate
+MOST_ACTIONS = 8  # of a script, without terminate, unless the app says otherwise
 MOST_TASKS = 40  # of an app
 
 
@@ -114,6 +114,8 @@ class App:
     facts(state): (question, one- or two-word answer) true of the screen · fill(rng, path, state): slots for a path
     outcome(state): flat facts that tasks are about; two states with equal outcomes differ in navigation only
     home: the place where every task starts; from one place to another is one action
+    most_actions: of a task's script, without terminate
+    pools: by slot, the entity table that its value comes from, so that what is absent can be named
     """
 
     name: str
@@ -130,6 +132,8 @@ class App:
     outcome: Callable[[State], dict[str, Any]]
     home: str
     names: tuple[str, ...] = field(repr=False, default=())
+    most_actions: int = MOST_ACTIONS
+    pools: Mapping[str, Sequence[str]] = field(repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         check_dag(self.subtasks, self.name)
@@ -217,12 +221,12 @@ def script_length(app: App, path: tuple[str, ...], tools: bool = False) -> int:
 
 
 def sample_paths(app: App, most: int) -> list[tuple[str, ...]]:
-    """At most `most` paths whose script fits `MOST_ACTIONS`: all single subtasks, then those that cover most anew.
+    """At most `most` paths whose script fits `app.most_actions`: all single subtasks, then those that cover most anew.
 
     A path is worth the edges it adds that no chosen path has, then the rarity of its subtasks and of its length; ties
     go by a fixed shuffle, so that the list is the same everywhere.
     """
-    fitting = [path for path in paths(app) if script_length(app, path) <= MOST_ACTIONS]
+    fitting = [path for path in paths(app) if script_length(app, path) <= app.most_actions]
     chosen = [path for path in fitting if len(path) == 1][:most]
     rest = [path for path in fitting if len(path) > 1]
     generator(app.name, "paths").shuffle(rest)
