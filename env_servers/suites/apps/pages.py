@@ -16,19 +16,17 @@ def _read(name: str) -> str:
 
 
 @cache
-def assemble(app: str, device: str, packages: tuple[str, ...] = ()) -> str:
+def assemble(app: str, device: str, packages: tuple[str, ...] = (), parts: tuple[str, ...] = ()) -> str:
     """The whole page of `app`, whose own code is `<app>/page.js` and `<app>/page.css`; it needs no other file.
 
-    What the apps of one device share is `<device>.js` and `<device>.css`, where it has them.
+    parts: what it shares with other apps, each a `<part>.js` and `<part>.css` of this folder.
+
     Raises UserError where a front-end package was not fetched.
     """
     built = [vendor.read(package) for package in packages]
-    style = "\n".join(
-        (*(style for style, _ in built), _read("kit.css"), _read(f"{device}.css"), _read(f"{app}/page.css"))
-    )
-    script = "\n;\n".join(
-        (*(script for _, script in built), _read("kit.js"), _read(f"{device}.js"), _read(f"{app}/page.js"))
-    )
+    own = ("kit", *parts, f"{app}/page")
+    style = "\n".join((*(style for style, _ in built), *(_read(f"{name}.css") for name in own)))
+    script = "\n;\n".join((*(script for _, script in built), *(_read(f"{name}.js") for name in own)))
     filled = {
         "@TITLE@": app,
         "@DEVICE@": device,

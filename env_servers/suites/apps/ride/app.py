@@ -3,183 +3,29 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from typing import Any
 
-from ...virtual.app import START, App, CallDict, Element, Move, Slots, State, Subtask, ToolSpec
+from ...virtual.app import START, App, CallDict, Slots, State, Subtask, ToolSpec
 from ...virtual.words import fact, facts, without
-from ..mobile import DEVICE, HAND, HEIGHT, WIDTH, money, reach, shows, tap_in, write
+from ..mobile import DEVICE, HAND, HEIGHT, WIDTH, money
 from ..pages import assemble
 from .content import CARDS, CLASSES, NOTES, PLACES, TIMES, TIPS
-from .state import BLOCK, NAME, found, initial, outcome, price, ride_to, sample_state, screen_facts, trip_to
-
-Found = Sequence[Element]
-
-
-# --- script ----------------------------------------------------------------------------------------------------------
-def _tab(state: State, elements: Found, tab: str) -> Move | None:
-    """The move towards the tab's own screen with nothing over it, None where it is open."""
-    if state["dialog"]:
-        return HAND.tap(elements, "keep ride" if state["dialog"] == "cancel" else "close")
-    if state["screen"] == tab:
-        return None
-    return HAND.tap(elements, "back" if state["screen"] in ("search", "route") else tab)
-
-
-def _pick(state: State, elements: Found, name: str) -> Move:
-    """In the search: the place called `name`."""
-    if shows(elements, name):
-        return HAND.tap(elements, name)
-    return write(elements, state["focus"], "search", state["query"], name) or tap_in(elements, name, found(state))
-
-
-def _time(one: dict[str, Any], want: dict[str, Any], elements: Found) -> Move:
-    """In the time sheet of the ride `one`: what brings it to the wanted day and time."""
-    if not want["day"]:
-        return HAND.tap(elements, "now")
-    for key in ("day", "time"):
-        if one[key] != want[key]:
-            return HAND.tap(elements, want[key])
-    return HAND.tap(elements, "done")
-
-
-def _book(state: State, elements: Found, want: dict[str, Any]) -> Move:
-    """Towards the order of the ride `want`; one to the same place that is not it goes first."""
-    to, draft = want["to"], state["draft"]
-    if ride_to(state, to):
-        return _cancel(state, elements, to)
-    if state["screen"] == "search" and state["slot"] == "to":
-        return _pick(state, elements, to)
-    if state["screen"] not in ("route", "search") or draft["to"] != to:
-        return _tab(state, elements, "map") or HAND.tap(elements, "where to")
-    if state["screen"] == "search":
-        return _pick(state, elements, want["from"]) if state["slot"] == "from" else HAND.tap(elements, "back")
-    if state["dialog"] == "time":
-        return _time(draft, want, elements)
-    if state["dialog"] == "payment":
-        return tap_in(elements, want["pay"], state["cards"])
-    if state["dialog"]:
-        return HAND.tap(elements, "close")
-    rows = ["pick-up", "time", "payment", *(name for name, *_ in state["classes"])]
-    changes = (
-        (draft["from"] != want["from"], "pick-up"),
-        ((draft["day"], draft["time"]) != (want["day"], want["time"]), "time"),
-        (want["pay"] and draft["pay"] != want["pay"], "payment"),
-        (draft["class"] != want["class"], want["class"]),
-    )
-    for wrong, name in changes:
-        if wrong:
-            return tap_in(elements, name, rows)
-    return HAND.tap(elements, "order")
-
-
-def _open(state: State, elements: Found, screen: str, to: str) -> Move | None:
-    """Towards the planned ride (`ride`) or the past trip (`receipt`) to `to`; None where it is open."""
-    if state["screen"] == screen and state["item"] == to:
-        return None
-    if not (ride_to if screen == "ride" else trip_to)(state, to):
-        return HAND.give_up()
-    if move := _tab(state, elements, "trips"):
-        return move
-    segment, word, rows = ("planned", "ride", "rides") if screen == "ride" else ("past", "trip", "trips")
-    if state["segment"] != segment:
-        return HAND.tap(elements, segment)
-    return tap_in(elements, f"{word} {to}", [f"{word} {one['to']}" for one in state[rows]])
-
-
-def _cancel(state: State, elements: Found, to: str) -> Move:
-    if move := _open(state, elements, "ride", to):
-        return move
-    if state["dialog"] == "cancel":
-        return HAND.tap(elements, "confirm cancel")
-    return HAND.tap(elements, "close" if state["dialog"] else "cancel ride")
-
-
-def _move_ride(state: State, slots: Slots, elements: Found) -> Move:
-    if move := _open(state, elements, "ride", slots["move"]):
-        return move
-    if state["dialog"] == "time":
-        want = {"day": slots["move_day"], "time": slots["move_time"]}
-        return _time(ride_to(state, slots["move"]), want, elements)
-    return HAND.tap(elements, "keep ride" if state["dialog"] else "change time")
-
-
-def _note(state: State, slots: Slots, elements: Found) -> Move:
-    if move := _open(state, elements, "ride", slots["note"]):
-        return move
-    if state["dialog"]:
-        return HAND.tap(elements, "keep ride" if state["dialog"] == "cancel" else "close")
-    written = write(elements, state["focus"], "note", state["text"], slots["note_text"])
-    return written or HAND.tap(elements, "save note")
-
-
-def _pin(state: State, elements: Found, name: str) -> Move | None:
-    """Towards the screen of a pinned place; None where it is open."""
-    if state["screen"] == "place" and state["place"] == name:
-        return None
-    if name not in state["pins"]:
-        return HAND.give_up()
-    if move := _tab(state, elements, "map"):
-        return move
-    if shows(elements, f"pin {name}"):
-        return HAND.tap(elements, f"pin {name}")
-    at = next(place for place in state["places"] if place["name"] == name)
-    scale = 2 ** state["view"]["z"]
-    dx, dy = ((state["view"][key] - at[key] * BLOCK) * scale for key in "xy")
-    if max(abs(dx), abs(dy)) < 40:  # under another pin: closer they stand apart
-        return HAND.tap(elements, "zoom in")
-    if state["view"]["z"] > -1 and (abs(dx) > 0.8 * WIDTH or abs(dy) > 0.8 * HEIGHT):
-        return HAND.tap(elements, "zoom out")
-    return HAND.slide(dx, dy)
-
-
-def _account(state: State) -> list[str]:
-    """Names of the account's rows from top to bottom."""
-    parts = {"payment": state["cards"], "saved": ["home", "work"], "liked": state["favourites"]}
-    return [name for part in state["layout"]["account"] for name in parts[part]]
-
-
-def _row(state: State, elements: Found, name: str) -> Move:
-    return _tab(state, elements, "account") or tap_in(elements, name, _account(state))
-
-
-def _unlike(state: State, slots: Slots, elements: Found) -> Move:
-    name = slots["unfavourite"]
-    if name not in state["favourites"]:
-        return HAND.give_up()
-    if state["screen"] == "place" and state["place"] == name:
-        return HAND.tap(elements, "remove favourite")
-    return _row(state, elements, name)
-
-
-def _set_home(state: State, slots: Slots, elements: Found) -> Move:
-    if state["screen"] == "search" and state["slot"] == "home":
-        return _pick(state, elements, slots["set_home"])
-    return _row(state, elements, "home")
-
-
-def _zoom(state: State, slots: Slots, elements: Found) -> Move:
-    return _tab(state, elements, "map") or HAND.tap(elements, "zoom in")
-
-
-def _quote(state: State, slots: Slots, elements: Found) -> Move:
-    to, draft = slots["quote"], state["draft"]
-    if state["screen"] == "search" and state["slot"] == "to":
-        return _pick(state, elements, to)
-    if state["screen"] != "route" or draft["to"] != to or draft["from"] != state["here"]:
-        return _tab(state, elements, "map") or HAND.tap(elements, "where to")
-    if state["dialog"]:
-        return HAND.tap(elements, "close")
-    rows = ["pick-up", "time", "payment", *(name for name, *_ in state["classes"])]
-    return reach(elements, slots["quote_class"], rows) or HAND.answer(_quoted(state, slots))
-
-
-def _quoted(state: State, slots: Slots) -> str:
-    return f"${money(price(state, slots['quote_class'], state['here'], slots['quote']))}"
-
-
-def _said(state: State, text: str) -> bool:
-    return state["answer"].lstrip("$") == text.lstrip("$")
+from .script import (
+    ask_price,
+    book,
+    cancel,
+    move_ride,
+    quoted,
+    said,
+    set_home,
+    tap_row,
+    to_item,
+    to_pin,
+    unlike,
+    write_note,
+    zoom,
+)
+from .state import NAME, initial, outcome, ride_to, sample_state, screen_facts, trip_to
 
 
 # --- the DAG ---------------------------------------------------------------------------------------------------------
@@ -212,7 +58,7 @@ def _ordering(kind: str, text: str, actions: int, tool: bool = True) -> Subtask:
 
     return Subtask(
         kind, text, checkpoint,
-        lambda state, slots, elements: _book(state, elements, _wanted(slots, kind)),
+        lambda state, slots, elements: book(state, elements, _wanted(slots, kind)),
         after=(START, *_PLACES), at="map", actions=actions, ends="ride",
         touches=lambda slots: facts(fact("ride", slots[kind]), fact("note", slots[kind])),
         tool=call if tool else None,
@@ -225,7 +71,8 @@ def _trip_row(kind: str, text: str, key: str, control: str) -> Subtask:
         kind, text,
         lambda state, slots: (trip := trip_to(state, slots[kind])) is not None and trip[key] == slots[f"{kind}_{key}"],
         lambda state, slots, elements: (
-            _open(state, elements, "receipt", slots[kind]) or HAND.tap(elements, f"{control} {slots[f'{kind}_{key}']}")
+            to_item(state, elements, "receipt", slots[kind])
+            or HAND.tap(elements, f"{control} {slots[f'{kind}_{key}']}")
         ),
         after=(START, *_PLACES, *_ORDERS, *_CHANGES), at="trips", actions=3, ends="receipt",
         touches=lambda slots: facts(fact(key, slots[kind])),
@@ -243,14 +90,14 @@ SUBTASKS = (
     Subtask(
         "zoom", "Zoom the map in as far as it goes.",
         lambda state, slots: state["screen"] == "map" and state["view"]["z"] == 2,
-        _zoom,
+        zoom,
         after=(START,), at="map", actions=2, lasting=False,
     ),
     Subtask(
         "favourite", "Find {favourite} on the map and add it to the favourites.",
         lambda state, slots: slots["favourite"] in state["favourites"],
         lambda state, slots, elements: (
-            _pin(state, elements, slots["favourite"]) or HAND.tap(elements, "add favourite")
+            to_pin(state, elements, slots["favourite"]) or HAND.tap(elements, "add favourite")
         ),
         after=(START, "zoom"), at="map", actions=3, ends="place",
         touches=lambda slots: facts(fact("favourite", slots["favourite"])),
@@ -260,7 +107,7 @@ SUBTASKS = (
     Subtask(
         "set_home", "Set {set_home} as the home address.",
         lambda state, slots: state["home"] == slots["set_home"],
-        _set_home,
+        set_home,
         after=(START, "zoom", "favourite"), at="account", actions=3,
         touches=lambda slots: facts("home"),
         needs=("set_home",),
@@ -268,7 +115,7 @@ SUBTASKS = (
     Subtask(
         "set_pay", "Make {set_pay} the default payment.",
         lambda state, slots: state["pay"] == slots["set_pay"],
-        lambda state, slots, elements: _row(state, elements, slots["set_pay"]),
+        lambda state, slots, elements: tap_row(state, elements, slots["set_pay"]),
         after=(START, "zoom", "favourite", "set_home"), at="account", actions=1,
         touches=lambda slots: facts("pay"),
         needs=("set_pay",),
@@ -284,7 +131,7 @@ SUBTASKS = (
             and [ride[k] for k in ("day", "time", "class", "from", "pay")]
             == [slots["move_day"], slots["move_time"], *slots["move_rest"]]
         ),
-        _move_ride,
+        move_ride,
         after=(START, *_PLACES, *_ORDERS), at="trips", actions=4, ends="ride",
         touches=lambda slots: facts(fact("ride", slots["move"])),
         needs=("move",),
@@ -294,7 +141,7 @@ SUBTASKS = (
         lambda state, slots: (
             (ride := ride_to(state, slots["note"])) is not None and ride["note"] == slots["note_text"]
         ),
-        _note,
+        write_note,
         after=(START, *_PLACES, *_ORDERS, "move"), at="trips", actions=4, ends="ride",
         touches=lambda slots: facts(fact("note", slots["note"])),
         needs=("note",),
@@ -302,7 +149,7 @@ SUBTASKS = (
     Subtask(
         "cancel", "Cancel the ride to {cancel}.",
         lambda state, slots: ride_to(state, slots["cancel"]) is None,
-        lambda state, slots, elements: _cancel(state, elements, slots["cancel"]),
+        lambda state, slots, elements: cancel(state, elements, slots["cancel"]),
         after=(START, *_PLACES, *_ORDERS, "move", "note"), at="trips", actions=3,
         touches=lambda slots: facts(fact("ride", slots["cancel"]), fact("note", slots["cancel"])),
         tool=lambda slots: _call("cancel", to=slots["cancel"]),
@@ -313,7 +160,7 @@ SUBTASKS = (
     Subtask(
         "unfavourite", "Remove {unfavourite} from the favourites.",
         lambda state, slots: slots["unfavourite"] not in state["favourites"],
-        _unlike,
+        unlike,
         after=(START, *_PLACES, *_ORDERS, *_CHANGES, *_TRIPS), at="account", actions=2, ends="place",
         touches=lambda slots: facts(fact("favourite", slots["unfavourite"])),
         tool=lambda slots: _call("set_favourite", place=slots["unfavourite"], favourite=False),
@@ -321,17 +168,17 @@ SUBTASKS = (
     ),
     Subtask(
         "ask_trip", "How much did the trip to {ask_trip} cost?",
-        lambda state, slots: _said(state, slots["ask_trip_price"]),
+        lambda state, slots: said(state, slots["ask_trip_price"]),
         lambda state, slots, elements: (
-            _open(state, elements, "receipt", slots["ask_trip"]) or HAND.answer(slots["ask_trip_price"])
+            to_item(state, elements, "receipt", slots["ask_trip"]) or HAND.answer(slots["ask_trip_price"])
         ),
         after=(START, *_PLACES, *_ORDERS, *_CHANGES, *_TRIPS), at="trips", actions=3, ends="receipt",
         needs=("ask_trip",),
     ),
     Subtask(
         "quote", "What would a {quote_class} to {quote} cost from here?",
-        lambda state, slots: _said(state, _quoted(state, slots)),
-        _quote,
+        lambda state, slots: said(state, quoted(state, slots)),
+        ask_price,
         after=(START, *_PLACES, *_CHANGES, *_TRIPS), at="map", actions=4, ends="route",
         needs=("quote",),
     ),
@@ -419,7 +266,7 @@ APP = App(
     device=DEVICE,
     width=WIDTH,
     height=HEIGHT,
-    page=assemble(NAME, DEVICE, ("framework7", "leaflet")),
+    page=assemble(NAME, DEVICE, ("framework7", "leaflet"), ("mobile",)),
     subtasks=SUBTASKS,
     tools=TOOLS,
     initial=initial,
