@@ -11,7 +11,7 @@ from functools import cache
 
 from ..virtual.app import App, Task, TaskInstance, make_instance
 
-NAMES: tuple[str, ...] = ("ride", "tickets")
+NAMES: tuple[str, ...] = ("ride", "tickets", "notes")
 """The apps, three of each device family: mobile, desktop, web."""
 
 

@@ -18,7 +18,6 @@ from .state import (
     free_seats,
     initial,
     outcome,
-    runs_of,
     sample_state,
     screen_facts,
     ticket_of,

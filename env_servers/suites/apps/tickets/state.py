@@ -1,11 +1,11 @@
 """Tickets' states, what its screens say and what tasks are about.
 
 State JSON: layout · screen films|film|trains|results|seats|basket|mine|ticket · focus, query, genre, text ·
-dialog ""|from|to|payment|refund|refused|count · films [{title, genre, minutes, age, shows [{time, hall, price, salt}]}] ·
-day (of a film's shows) · item (open film or ticket) · cities, trains [{from, to, runs [{time, arrive, hall, price,
-salt}]}], trip {from, to, day} · days · extras {kind: [[name, cents]]}, codes [[code, per cent]], cards, pay ·
-draft {kind, title, day, time, hall, price, salt, seats, extras, code, pay, of (the ticket whose seats change)} ·
-tickets [{.., paid, sent}] · watched [titles] · answer.
+dialog ""|from|to|payment|refund|refused|count · day (of a film's shows) · item (open film or ticket) ·
+films [{title, genre, minutes, age, shows [{time, hall, price, salt}]}] · cities · trip {from, to, day} ·
+trains [{from, to, runs [{time, arrive, hall, price, salt}]}] · days · extras {kind: [[name, cents]]} ·
+codes [[code, per cent]] · cards, pay · draft {kind, title, day, time, hall, price, salt, seats, extras, code, pay,
+of (the ticket whose seats change)} · tickets [{.., paid, sent}] · watched [titles] · answer.
 """
 
 from __future__ import annotations
