@@ -56,7 +56,7 @@ const row = ({ name, media, title, sub, after, picked, act, hold }) =>
 
 // A box for text, with a way to clear it: `write(state, text)` takes what was typed, `done(state)` the Enter key.
 const box = ({ name, value, hint, picture, write, done, lines }) =>
-  h("div", { class: "box" },
+  h("div", { class: lines ? "box lines" : "box" },
     picture && icon(picture, 18),
     h(lines ? "textarea" : "input", {
       name, value, placeholder: hint, spellcheck: "false", autocomplete: "off", style: lines && `height: ${lines * 20}px; padding: 10px 0`,
@@ -79,12 +79,13 @@ const sheet = (title, ...children) =>
 const ask = (title, text, ...choices) =>
   h("div", { class: "veil middle" }, h("div", { class: "ask" }, h("div", { class: "words" }, h("b", {}, title), text), h("div", { class: "choices" }, ...choices)));
 
+const status = (state) => h("div", { class: "status" }, h("span", {}, state.layout.clock), h("span", {}, "5G", h("span", {}, "82%")));
+
 // The whole screen: bar, content and the rest from top to bottom, what lies over it last.
 function framed(state, parts, { tabs: tabbar, over } = {}) {
-  const status = h("div", { class: "status" }, h("span", {}, state.layout.clock), h("span", {}, "5G", h("span", {}, "82%")));
   const above = state.layout.tabs === "above";
   const [first, ...rest] = parts;
-  return h("div", { class: "phone" }, status, first, above && tabbar, ...rest, !above && tabbar, over);
+  return h("div", { class: "phone" }, status(state), first, above && tabbar, ...rest, !above && tabbar, over);
 }
 
 function phone(spec) {

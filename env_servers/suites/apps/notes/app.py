@@ -381,9 +381,9 @@ APP = App(
         *(f"note {title}" for title in (*_TITLES, *NEW_TITLES, "untitled")), *(f"item {text}" for text in _ITEMS),
         *(f"folder {name}" for name in FOLDERS), *(f"{word} {city}" for word in ("city", "add") for city in CITIES),
         *("notes app", "weather app", "search", "clear search", "folders", "new note", "back", "close", "keep"),
-        *("title", "clear title", "text", "clear text", "new item", "clear new item", "add item", "pin", "unpin", "move"),
-        *("delete", "confirm delete", "all notes", "new folder", "clear new folder", "create folder", "degrees C", "degrees F"),
-        *("add city", "city", "clear city", "remove city", "confirm remove"),
+        *("title", "clear title", "text", "clear text", "new item", "clear new item", "add item", "pin", "unpin"),
+        *("move", "delete", "confirm delete", "all notes", "new folder", "clear new folder", "create folder"),
+        *("degrees C", "degrees F", "add city", "city", "clear city", "remove city", "confirm remove"),
     ),
     most_actions=22,
     pools={

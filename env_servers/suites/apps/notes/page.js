@@ -40,7 +40,7 @@ const target = (state) => note(state, state.held || state.item);
 // --- home ---
 function homeScreen(state) {
   const apps = { notes: ["Notes", "note", "yellow"], weather: ["Weather", "sun", "sky"] };
-  return h("div", { class: `home w${state.layout.wallpaper} ${state.layout.icons}` },
+  return h("div", { class: `phone home w${state.layout.wallpaper} ${state.layout.icons}` }, status(state),
     h("div", { class: "now" }, h("b", {}, state.layout.clock), state.days[0]),
     h("div", { class: "icons" }, ...state.layout.apps.map((name) => h("a", { name: `${name} app`, onclick: tapped((now) => show(now, name)) }, h("span", { class: apps[name][2] }, icon(apps[name][1], 32)), apps[name][0]))));
 }

@@ -26,14 +26,18 @@ def degrees(state: State, celsius: int) -> str:
     return str(round(celsius * 9 / 5 + 32) if state["unit"] == "F" else celsius)
 
 
+def _sky(rng: random.Random, celsius: int) -> str:
+    return rng.choice([sky for sky in SKIES if (sky == "snowy") <= (celsius < 3) and (sky == "rainy") <= (celsius > 0)])
+
+
 def _forecast(rng: random.Random, dates: list[str], now: int) -> dict[str, Any]:
     table = []
     for day in dates:
         high = now + rng.randint(-4, 6)
-        table.append([day, rng.choice(SKIES), high, high - rng.randint(4, 11)])
+        table.append([day, _sky(rng, high), high, high - rng.randint(4, 11)])
     return {
         "now": now,
-        "sky": rng.choice(SKIES),
+        "sky": _sky(rng, now),
         "humidity": rng.randint(25, 95),
         "wind": rng.randint(2, 60),
         "sunrise": f"{rng.randint(5, 7)}:{rng.randrange(60):02d}",
@@ -120,7 +124,8 @@ def sample_state(seed: int) -> State:
             state["folder"] = rng.choice(("", "", *state["folders"]))
             state["query"] = rng.choice(("", "", "", one["title"]))
             state["dialog"] = rng.choice(("", "", "", "folders", "actions"))
-            state["held"] = one["id"] if state["dialog"] == "actions" else ""
+            if state["dialog"] == "actions":
+                state |= {"held": one["id"], "folder": "", "query": ""}
     if state["open"] == "weather":
         state["screens"]["weather"] = screen = rng.choice(("cities", "city", "city", "add"))
         if screen == "city":
