@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import json
 
 import pytest
 
@@ -78,6 +79,15 @@ def test_seeds_vary_content_and_layout(name):
         assert len({str(app.initial(seed)["layout"][key]) for seed in range(60)}) > 1, key
     for seed in range(100_000, 100_040):
         assert app.facts(app.sample_state(seed)) and all(answer for _, answer in app.facts(app.sample_state(seed)))
+
+
+@pytest.mark.parametrize("name", APPS)
+def test_whatever_a_task_names_can_be_renamed_to_what_is_not_there(name):
+    app = registry()[name]
+    for seed in range(15):
+        held = json.dumps(app.initial(seed))
+        for slot in {slot for subtask in app.subtasks for slot in subtask.needs}:
+            assert any(f'"{other}"' not in held for other in app.pools[slot]), slot
 
 
 # --- screens ---------------------------------------------------------------------------------------------------------

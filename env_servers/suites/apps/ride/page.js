@@ -17,6 +17,13 @@ const cost = (state, name, from, to) => {
 const planned = (state, name) => state.rides.find((ride) => ride.to === name);
 const go = (state, screen, more = {}) => Object.assign(state, { screen, dialog: "", focus: "", query: "", ...more });
 const when = (one) => (one.day ? `${one.day}, ${one.time}` : "Now");
+const backFrom = (state) => {
+  const ways = {
+    search: [{ to: "map", from: "route", home: "account", work: "account" }[state.slot]],
+    place: ["map"], route: ["map"], ride: ["trips", { segment: "planned" }], receipt: ["trips", { segment: "past" }],
+  };
+  if (ways[state.screen]) go(state, ...ways[state.screen]);
+};
 const find = (state, slot) => go(state, "search", { slot, focus: "search" });
 const draw = (state, to) => {
   state.draft = { from: state.here, to, class: state.classes[0][0], pay: state.pay, day: "", time: "" };
@@ -126,9 +133,8 @@ function search(state) {
   const wanted = state.query.trim().toLowerCase();
   const found = state.places.filter(({ name }) => name.toLowerCase().includes(wanted));
   const title = { to: "Where to?", from: "Pick-up", home: "Set home", work: "Set work" }[state.slot];
-  const back = (now) => go(now, { to: "map", from: "route", home: "account", work: "account" }[now.slot]);
   return { parts: [
-    bar(title, { back }),
+    bar(title, { back: backFrom }),
     h("div", { class: "pad" }, box({ name: "search", value: state.query, hint: "Search places", picture: "search", write: (now, text) => (now.query = text) })),
     content("places", found.length ? list(...found.map(({ name, kind, street }) => row({ name, media: KIND_ICONS[kind], title: name, sub: street, act: (now) => choose(now, name) }))) : empty("No place has this name.")),
   ], bare: true };
@@ -139,7 +145,7 @@ function placeScreen(state) {
   const liked = state.favourites.includes(name);
   const shown = map(state, { still: true, route: [state.here, name], spots: [{ name: state.here, kind: "me", picture: "user" }, { name, kind: "end", picture: "pin" }] });
   return { map: shown, small: true, parts: [
-    bar(name, { back: (now) => go(now, "map"), tools: [tool(liked ? "remove favourite" : "add favourite", "heart", (now) => like(now, name), liked)] }),
+    bar(name, { back: backFrom, tools: [tool(liked ? "remove favourite" : "add favourite", "heart", (now) => like(now, name), liked)] }),
     shown.node,
     content("place", card(pair("Kind", kind), pair("Address", street), pair("Rating", `${rating} of 5`), pair("Distance", `${blocks(state, state.here, name)} blocks`)),
       list(...["home", "work"].map((slot) => row({ name: `set as ${slot}`, media: slot === "home" ? "home" : "briefcase", title: `Set as ${slot}`, after: state[slot] === name ? "set" : "", act: (now) => (now[slot] = name) })))),
@@ -151,7 +157,7 @@ function route(state) {
   const { from, to, pay } = state.draft;
   const shown = map(state, { still: true, route: [from, to], spots: [{ name: from, kind: "me", picture: "user" }, { name: to, kind: "end", picture: "pin" }] });
   return { map: shown, small: true, bare: true, parts: [
-    bar(`To ${to}`, { back: (now) => go(now, "map") }),
+    bar(`To ${to}`, { back: backFrom }),
     shown.node,
     content("route",
       list(
@@ -166,7 +172,7 @@ function route(state) {
 function ride(state) {
   const one = planned(state, state.item);
   return { parts: [
-    bar("Your ride", { back: (now) => go(now, "trips", { segment: "planned" }) }),
+    bar("Your ride", { back: backFrom }),
     content("ride",
       card(h("div", { class: "big" }, one.to), pair("From", one.from), pair("Time", when(one)), pair("Class", one.class), pair("Payment", one.pay), pair("Price", dollars(cost(state, one.class, one.from, one.to))), pair("Note", one.note || "none")),
       h("div", { class: "pad" }, box({ name: "note", value: state.text, hint: "Note for the driver", picture: "edit", write: (now, text) => (now.text = text) })),
@@ -191,7 +197,7 @@ function receipt(state) {
     trip.tip = trip.tip === n ? 0 : n;
   }));
   return { parts: [
-    bar("Receipt", { back: (now) => go(now, "trips", { segment: "past" }) }),
+    bar("Receipt", { back: backFrom }),
     content("receipt",
       card(h("div", { class: "big" }, one.to), pair("Day", one.day), pair("Class", one.class), pair("Driver", one.driver), pair("Price", dollars(one.price)), pair("Paid with", one.pay)),
       label("RATE YOUR DRIVER"), h("div", { class: "stars" }, ...stars), label("TIP"), h("div", { class: "chips grid" }, ...tips)),
@@ -228,7 +234,6 @@ function over(state) {
 
 const SCREENS = { map: home, search, place: placeScreen, route, ride, trips, receipt, account };
 const TAB_OF = { map: "map", place: "map", route: "map", ride: "trips", trips: "trips", receipt: "trips", account: "account" };
-const back = { search: (now) => go(now, { to: "map", from: "route", home: "account", work: "account" }[now.slot]), place: (now) => go(now, "map"), route: (now) => go(now, "map"), ride: (now) => go(now, "trips", { segment: "planned" }), receipt: (now) => go(now, "trips", { segment: "past" }) };
 const known = (state, name) => { if (!place(state, name)) throw Error(`there is no place ${name}`); };
 
 let shown = null;
@@ -246,7 +251,7 @@ phone({
   button(state, name) {
     if (name === "Home") go(state, "map");
     else if (name === "Back" && state.dialog) state.dialog = "";
-    else if (name === "Back" && back[state.screen]) back[state.screen](state);
+    else if (name === "Back") backFrom(state);
   },
   tools: {
     "ride.order"(state, { to, class: name, from, day, time }) {
