@@ -40,6 +40,7 @@ async def play(screen, instance, tools=(), most=40):
             assert reply["success"], reply
         else:
             await perform(screen, "mobile", move.call["arguments"])
+        await screen.view()  # as in a session: without a picture a page in the background draws no frames
     raise AssertionError(f"the script of {instance.task.id} does not end: {[move.conclusion for move in moves]}")
 
 
@@ -233,6 +234,7 @@ def test_scripts_find_back_from_anywhere(name, run, screens):
             element = rng.choice(elements_of(run(screen.elements())))
             act = rng.choice((app.hand.tap, app.hand.tap, app.hand.tap, app.hand.hold))
             run(perform(screen, "mobile", act([element], element.name).call["arguments"]))
+            run(screen.view())
         object.__setattr__(instance, "initial", run(screen.state()))
         _, status, met, _ = run(play(screen, instance))
         assert all(met) or status == "failure", instance.instruction
