@@ -12,6 +12,7 @@ from .virtual import infeasible
 
 SUITES: dict[str, Suite] = {
     "virtual": virtual,
+    "apps": apps,
     "infeasible": infeasible,
     "apps": apps,
     "miniwob": miniwob,

@@ -11,7 +11,11 @@ from functools import cache
 
 from ..virtual.app import App, Task, TaskInstance, make_instance
 
-NAMES: tuple[str, ...] = ("writer", "sheet", "settings", "mail", "search", "admin")
+NAMES: tuple[str, ...] = (
+    *("ride", "tickets", "notes"),
+    *("writer", "sheet", "settings"),
+    *("mail", "search", "admin"),
+)
 """The apps, three of each device family: mobile, desktop, web."""
 
 

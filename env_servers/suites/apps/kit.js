@@ -4,6 +4,7 @@
 //   read(state)                 optional: takes over what a widget holds (an editor's text, a table's cells)
 //   elements(state, seen)       optional: more of what can be used, [{name, box}], that is no node of its own (a word of a
 //                               text, a cell); seen(box, owner) is what of the box can be hit on `owner`, or null
+//   focus(state)                optional: name of what has the focus, "" for nothing; else the focus stays where it is
 //   ready()                     optional: a promise that resolves when the widgets have come to rest
 //   notch: 3                    optional: how much farther than the wheel asks a page scrolls
 //   tools: {name: (state, args) => result}     throw Error(message) to refuse
@@ -45,19 +46,21 @@ function mount(spec) {
         ? Object.fromEntries(Object.keys(value).sort().map((key) => [key, canonical(value[key])]))
         : value;
 
-  // Shows the state; what had the focus and the scroll positions of what has a name stay.
+  // Shows the state; what had the focus keeps it, and so do the scroll positions of what has a name or a `data-keep`.
   function show() {
-    const focused = document.activeElement?.dataset?.name;
-    const scrolled = [...root.querySelectorAll("[data-name]")]
+    const held = document.activeElement?.dataset?.name;
+    const scrolled = [...root.querySelectorAll("[data-name], [data-keep]")]
       .filter((node) => node.scrollTop || node.scrollLeft)
-      .map((node) => [node.dataset.name, node.scrollTop, node.scrollLeft]);
+      .map((node) => [...(node.dataset.keep ? ["keep", node.dataset.keep] : ["name", node.dataset.name]), node.scrollTop, node.scrollLeft]);
     spec.show(state);
-    const find = (name) => root.querySelector(`[data-name="${CSS.escape(name)}"]`);
-    for (const [name, top, left] of scrolled) {
-      const node = find(name);
+    const find = (kind, name) => root.querySelector(`[data-${kind}="${CSS.escape(name)}"]`);
+    for (const [kind, name, top, left] of scrolled) {
+      const node = find(kind, name);
       if (node) [node.scrollTop, node.scrollLeft] = [top, left];
     }
-    if (focused && document.activeElement?.dataset?.name !== focused) find(focused)?.focus({ preventScroll: true });
+    const focused = spec.focus ? spec.focus(state) : held;
+    if (focused && document.activeElement?.dataset?.name !== focused) find("name", focused)?.focus({ preventScroll: true });
+    if (spec.focus && !focused) document.activeElement?.blur();
   }
 
   // What a handler calls: `change((state) => ...)` alters the state and shows it.
@@ -67,8 +70,10 @@ function mount(spec) {
     show();
   };
 
+  // What is to be seen of a node, null where that is too little to be hit for sure or something else lies over it.
   function box(node) {
     let { left, top, right, bottom } = node.getBoundingClientRect();
+    const [wide, tall] = [right - left, bottom - top].map((side) => Math.max(4, Math.min(side, 10)));
     for (let above = node.parentElement; above && above !== document.documentElement; above = above.parentElement) {
       if (getComputedStyle(above).overflow === "visible") continue;
       const frame = above.getBoundingClientRect();
@@ -77,7 +82,7 @@ function mount(spec) {
     }
     [left, top] = [Math.max(left, 0), Math.max(top, 0)];
     [right, bottom] = [Math.min(right, innerWidth), Math.min(bottom, innerHeight)];
-    if (right - left < 4 || bottom - top < 4) return null;
+    if (right - left < wide || bottom - top < tall) return null;
     const hit = document.elementFromPoint((left + right) / 2, (top + bottom) / 2);
     return hit && (node.contains(hit) || hit.contains(node)) && hit.closest("[data-name]") === node
       ? [left, top, right, bottom].map(Math.round)
@@ -113,18 +118,26 @@ function mount(spec) {
     if (!roll(event.target, dx, dy) && main) roll(main, dx, dy);
   }, { passive: false });
 
+  // A touch that was a long press or a swipe is no tap: the click that Chromium makes of it goes nowhere.
   let press = null;
+  let tap = true;
+  document.addEventListener("click", (event) => {
+    if (!tap) event.stopImmediatePropagation(), event.preventDefault();
+    tap = true;
+  }, true);
   document.addEventListener("pointerdown", (event) => {
+    tap = true;
     if (event.pointerType === "touch") press = { x: event.clientX, y: event.clientY, time: event.timeStamp, node: event.target };
   }, true);
   document.addEventListener("pointerup", (event) => {
     if (event.pointerType !== "touch" || !press) return;
     const [dx, dy, { time, node }] = [event.clientX - press.x, event.clientY - press.y, press];
     press = null;
+    tap = Math.hypot(dx, dy) <= SLOP && event.timeStamp - time < HOLD_MS;
     if (Math.hypot(dx, dy) > SLOP) {
       const swipe = new CustomEvent("swipe", { bubbles: true, cancelable: true, detail: { dx, dy } });
       if (node.dispatchEvent(swipe)) roll(node, -dx, -dy);
-    } else if (event.timeStamp - time >= HOLD_MS) node.dispatchEvent(new CustomEvent("hold", { bubbles: true }));
+    } else if (!tap) node.dispatchEvent(new CustomEvent("hold", { bubbles: true }));
   }, true);
   document.addEventListener("contextmenu", (event) => event.preventDefault());
 

@@ -20,7 +20,7 @@ _HERE = Path(__file__).parent
 PACKAGES, VENDOR = _HERE / "packages", _HERE / "vendor"
 
 FILES: dict[str, tuple[str, ...]] = {
-    "framework7": ("framework7-bundle.min.css", "framework7-bundle.min.js"),  # phone look: lists, sheets, bars
+    "framework7": ("framework7-bundle.min.css",),  # phone look: lists, buttons, chips
     "jspreadsheet-ce": ("dist/jspreadsheet.css", "dist/index.js"),  # spreadsheet
     "jsuites": ("dist/jsuites.css", "dist/jsuites.js"),  # what jspreadsheet draws its menus with
     "leaflet": ("dist/leaflet.css", "dist/leaflet.js"),  # maps

@@ -15,7 +15,7 @@ import hashlib
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -30,7 +30,7 @@ Slots = dict[str, Any]
 
 START = "start"
 LONGEST_PATH = 4
-MOST_ACTIONS = 8  # of a script, without terminate
+MOST_ACTIONS = 8  # of a script, without terminate, unless the app says otherwise
 MOST_TASKS = 40  # of an app
 
 
@@ -115,6 +115,7 @@ class App:
     outcome(state): flat facts that tasks are about; two states with equal outcomes differ in navigation only
     home: the place where every task starts; from one place to another is one action
     most_actions: of a task's script, without terminate
+    pools: by slot, the entity table that its value comes from, so that what is absent can be named
     """
 
     name: str
@@ -132,6 +133,7 @@ class App:
     home: str
     names: tuple[str, ...] = field(repr=False, default=())
     most_actions: int = MOST_ACTIONS
+    pools: Mapping[str, Sequence[str]] = field(repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         check_dag(self.subtasks, self.name)

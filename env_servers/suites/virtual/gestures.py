@@ -121,6 +121,13 @@ class Hand:
         start, end = (low, high) if direction == "up" else (high, low)
         return Move(self._call("swipe", coordinate=start, coordinate2=end), f"Swipe {direction}.")
 
+    def slide(self, dx: float, dy: float) -> Move:
+        """A swipe that moves what is under the middle of the screen by (dx, dy) css px, at most 0.4 of it (mobile)."""
+        dx, dy = (max(-0.4, min(0.4, d / side)) for d, side in ((dx, self.width), (dy, self.height)))
+        end = [500 + round(1000 * dx), 500 + round(1000 * dy)]
+        ways = ["left" if dx < 0 else "right"] * (abs(dx) > 0.03) + ["up" if dy < 0 else "down"] * (abs(dy) > 0.03)
+        return Move(self._call("swipe", coordinate=[500, 500], coordinate2=end), f"Swipe {' and '.join(ways)}.")
+
     def scroll(self, direction: str) -> Move:
         """A page-wise scroll (web)."""
         return Move(self._call("scroll", direction=direction), f"Scroll {direction}.")

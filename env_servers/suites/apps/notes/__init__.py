@@ -1,0 +1,1 @@
+"""Notes and weather: two apps of one phone."""

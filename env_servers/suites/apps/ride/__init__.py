@@ -1,0 +1,1 @@
+"""Ride hailing on a phone."""

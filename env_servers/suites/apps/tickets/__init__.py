@@ -1,0 +1,1 @@
+"""Ticket booking with seats on a phone."""
