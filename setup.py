@@ -34,6 +34,9 @@ EXTRAS = {
         "fastapi==0.165.0",  # the environment server's routes and OpenAPI page
         "starlette==1.10.0",  # what FastAPI is built on: its exceptions and types, named directly
         "uvicorn==0.54.0",  # serves it
+        "uvloop==0.23.0",  # the event loop of the server processes: a step's many small messages cost less
+        "multidict==7.2.1",  # headers with several values, in the front of several workers
+        "yarl==1.25.1",  # addresses that are passed on as they came
         "playwright==1.65.2",  # drives the system's Chromium
         "prometheus_client==0.26.0",  # GET /metrics
         "miniwob==1.1.0",  # the pages of the suite of that name; only its HTML files are read

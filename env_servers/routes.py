@@ -23,8 +23,9 @@ from fastapi.responses import JSONResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
 
-from .browser import Browser
+from .browser import PAGE_TIMEOUT_S, Browser
 from .leases import Refusal, Session
+from .logs import Level, say
 from .metrics import Metrics
 from .protocol.messages import (
     CreateSessions,
@@ -36,6 +37,7 @@ from .protocol.messages import (
     Observation,
     Outcome,
     Problem,
+    Ready,
     ScriptReply,
     StepReply,
     StepRequest,
@@ -54,9 +56,13 @@ class ServerConfig:
       port: 0 takes a free one; the first line of output says which.
       token: bearer token for creating sessions; from GUI_RL_ENV_TOKEN, else made up and printed.
       open: no token is needed to create sessions (for a network that is closed by other means).
-      max_sessions: more are refused with 429.
-      drain_s: how long requests in flight may take after SIGTERM.
+      max_sessions: more are refused with 429; the workers share them.
+      workers: processes with a Chromium each, behind one port; two cores are kept busy by two.
+      page_timeout_s: a page that does not reply for so long is lost, and its episode an env_crash.
+      drain_s: how long running episodes may take to end after SIGTERM; Ctrl-C ends at once.
+      log_level: of the JSON lines on standard error; "debug" has one for every step.
       while_stdin_open: end when standard input closes, that is, when the process that started this one is gone.
+      worker: number of this process among the workers; the process in front of them sets it.
     """
 
     host: str = "127.0.0.1"
@@ -64,8 +70,15 @@ class ServerConfig:
     token: str = ""
     open: bool = False
     max_sessions: int = 64
-    drain_s: float = 10.0
+    workers: int = 1
+    page_timeout_s: float = PAGE_TIMEOUT_S
+    drain_s: float = 30.0
+    log_level: Level = "info"
     while_stdin_open: bool = False
+    worker: int = 0
+
+
+CLOSE_S = 3.0  # for the sessions to give their screens back, once the server ends
 
 
 class ProblemResponse(JSONResponse):
@@ -89,12 +102,14 @@ _bearer = HTTPBearer(auto_error=False)
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
 
-async def _owner(request: Request, given: Credentials) -> None:
-    config: ServerConfig = request.app.state.config
-    if config.open:
-        return
-    if given is None or not hmac.compare_digest(given.credentials.encode(), config.token.encode()):
+def check_owner(config: ServerConfig, token: str | None) -> None:
+    """Whether `token` is the server's; raises Refusal if it is not."""
+    if not config.open and (token is None or not hmac.compare_digest(token.encode(), config.token.encode())):
         raise Refusal(401, "unauthorized", "send the server's token as `Authorization: Bearer TOKEN`")
+
+
+async def _owner(request: Request, given: Credentials) -> None:
+    check_owner(request.app.state.config, given.credentials if given else None)
 
 
 def _store(request: Request) -> SessionStore:
@@ -109,7 +124,7 @@ Store = Annotated[SessionStore, Depends(_store)]
 Held = Annotated[Session, Depends(_session)]
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     code: {"model": Problem, "description": HTTPStatus(code).phrase}
-    for code in (401, 403, 404, 409, 422, 429, 500, 503)
+    for code in (401, 403, 404, 409, 410, 422, 429, 500, 503)
 }
 
 general = APIRouter(tags=["server"])
@@ -124,7 +139,7 @@ async def livez() -> dict[str, str]:
 
 
 @general.get("/readyz", responses={503: _PROBLEMS[503]})
-async def readyz(store: Store) -> dict[str, str]:
+async def readyz(store: Store) -> Ready:
     """The browser runs (a dead one is started again) and sessions may be created."""
     if store.draining:
         raise Refusal(503, "draining", "this server is shutting down")
@@ -132,7 +147,7 @@ async def readyz(store: Store) -> dict[str, str]:
         await store.browser.start()
     except Exception as error:
         raise Refusal(503, "not_ready", f"the browser does not start: {error}") from error
-    return {"status": "ready", "generation": store.generation}
+    return Ready(generation=store.generation, sessions=store.held, limit=store.max_sessions)
 
 
 @general.get("/metrics")
@@ -226,7 +241,8 @@ def create_app(config: ServerConfig, browser: Browser | None = None) -> FastAPI:
     if not (config.open or config.token):
         raise ValueError("a server that is not open needs a token")
     metrics = Metrics()
-    store = SessionStore(browser or Browser(), config.max_sessions, metrics)
+    browser = browser or Browser(timeout_s=config.page_timeout_s)
+    store = SessionStore(browser, config.max_sessions, metrics, worker=config.worker)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -236,7 +252,8 @@ def create_app(config: ServerConfig, browser: Browser | None = None) -> FastAPI:
             yield
         finally:
             reaper.cancel()
-            await store.close_all()
+            with contextlib.suppress(TimeoutError):  # a page that hangs ends with the browser
+                await asyncio.wait_for(store.close_all(), CLOSE_S)
             await store.browser.stop()
 
     app = FastAPI(title="gui_rl environment server", version="1", lifespan=lifespan, redoc_url=None)
@@ -267,5 +284,6 @@ def _say_errors(app: FastAPI) -> None:
         return problem(error.status_code, code, detail, headers=dict(error.headers or {}))
 
     @app.exception_handler(Exception)
-    async def unforeseen(_: Request, error: Exception) -> ProblemResponse:
+    async def unforeseen(request: Request, error: Exception) -> ProblemResponse:
+        say("error", "internal_error", error=error, method=request.method, route=str(request.scope.get("route", "")))
         return problem(500, "internal_error", f"{type(error).__name__}: {error}")

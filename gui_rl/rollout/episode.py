@@ -191,7 +191,9 @@ async def play_all(
         try:
             for attempt in range(resample + 1):
                 if session is None:
-                    (session,) = await client.create(spec.suite, spec.task, spec.seed, count=1, script=script)
+                    (session,) = await client.create(
+                        spec.suite, spec.task, spec.seed, count=1, script=script, deadline=deadline
+                    )
                 episode = await play(spec, session, agent, deadline, keep_final, transport)
                 session = None
                 if episode.scored or attempt == resample or time.monotonic() > deadline:
@@ -211,7 +213,9 @@ async def play_all(
                 await gate.acquire()
         first = specs[0]
         try:
-            sessions = await client.create(first.suite, first.task, first.seed, count=len(specs), script=script)
+            sessions = await client.create(
+                first.suite, first.task, first.seed, count=len(specs), script=script, deadline=deadline
+            )
         except EnvFault:
             sessions = [None] * len(specs)
         return list(await asyncio.gather(*map(one, specs, sessions)))

@@ -404,11 +404,11 @@ def test_a_killed_renderer_is_lost_at_once_and_the_browser_lives_on(run, chromiu
     run(play())
 
 
-def test_a_page_that_does_not_reply_is_lost(run, chromium, monkeypatch):
+def test_a_page_that_does_not_reply_is_lost(run, chromium):
     async def play():
         async with Browser(chromium) as browser:
             screen = await browser.lease(MOUSE)
-            monkeypatch.setattr("env_servers.browser.TIMEOUT_S", 0.3)
+            screen.timeout_s = 0.3
             with pytest.raises(BrowserLost, match="did not reply"):
                 await screen.call("function () { return new Promise(() => {}) }")
             assert not screen.usable
