@@ -51,6 +51,8 @@ EXTRAS = {
         "torch==2.13.0",  # the reference implementation in the parity tests; a CPU build is enough
         "dashscope==2.0.2",  # ships Qwen's real vocabulary, which the tokenizer is tested on
         "tiktoken==0.14.0",  # reads that vocabulary: the reference for ours
+        "kubernetes-validate==1.37.0",  # Kubernetes' schemas: the manifests in deploy/ are checked without a cluster
+        "PyYAML==6.0.4",  # reads them
         "ruff==0.17.6",  # format and lint
         "import-linter==2.17",  # keeps imports pointing one way
     ],

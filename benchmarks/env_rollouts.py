@@ -30,6 +30,7 @@ import psutil
 from env_servers.children import GREETING, command, environment
 from env_servers.protocol.messages import FAULTS
 from env_servers.server import ServerConfig
+from env_servers.suites import tasks as tasks_of
 from gui_rl.rollout.env_client import EnvClient, EnvFault, Session
 
 Task = tuple[str, str, int]
@@ -38,6 +39,15 @@ TASKS: tuple[Task, ...] = tuple(
     ("virtual", task, seed) for seed in range(4) for task in ("shop/set", "files/move", "orders/order")
 )
 LATE_S = 60.0  # of one episode
+
+
+def of_every_app(seeds: int, suite: str = "virtual") -> tuple[Task, ...]:
+    """Each app's first scripted task, on so many seeds."""
+    first: dict[str, str] = {}
+    for task in tasks_of(suite).values():
+        if task.scripted and task.feasible:
+            first.setdefault(task.id.split("/")[0], task.id)
+    return tuple((suite, task, seed) for seed in range(seeds) for task in first.values())
 
 
 class Host:
@@ -126,6 +136,16 @@ class Rollouts:
         finally:
             self.stopping = True
             await asyncio.gather(*players)
+
+    async def play_many(self, episodes: int, parallel: int) -> None:
+        """Exactly so many episodes, `parallel` at a time, the tasks in turn."""
+        order, left = itertools.cycle(self.moves), itertools.count(episodes, -1)
+
+        async def player() -> None:
+            while next(left) > 0:
+                await self.play(next(order))
+
+        await asyncio.gather(*(player() for _ in range(parallel)))
 
     async def _player(self, order: itertools.cycle) -> None:
         while not self.stopping:

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import time
+import urllib.parse
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
@@ -43,12 +45,16 @@ __all__ = ["EnvClient", "EnvFault", "RefusedError", "Session"]
 
 _LEASES = TypeAdapter(list[Lease])
 _TASKS = TypeAdapter(list[TaskInfo])
+DNS = "dns+"  # before a URL: its host name stands for every address that it resolves to
+RESOLVE_EVERY_S = 10.0
 
 
 class EnvClient:
     """A connection pool to environment servers; use it as `async with EnvClient(url, token) as client`.
 
-    url: of one server, or of several that hold the same suites and take the same token. timeout_s: of one request.
+    url: of one server, or of several that hold the same suites and take the same token; `dns+http://NAME:PORT` is a
+    server at every address of the name, looked up again and again (Kubernetes' headless service). timeout_s: of one
+    request.
     full_deadline_s: how long to wait for a place when every server is full or has been lost.
     """
 
@@ -59,13 +65,12 @@ class EnvClient:
         if not urls:
             raise UserError("no environment server is named: give the URL of one at least")
         self.full_deadline_s = full_deadline_s
-        self.servers = [Server(one, token, self._connected, timeout_s) for one in urls]
+        self.url = ", ".join(one.rstrip("/") for one in urls)
+        self._new = lambda one: Server(one, token, self._connected, timeout_s)
+        self._fixed = [self._new(one) for one in urls if not one.startswith(DNS)]
+        self._names = [urllib.parse.urlsplit(one.removeprefix(DNS)) for one in urls if one.startswith(DNS)]
+        self._resolved_at, self.servers = float("-inf"), list(self._fixed)
         self._http: aiohttp.ClientSession | None = None
-
-    @property
-    def url(self) -> str:
-        """The servers' URLs, as messages name them."""
-        return ", ".join(server.url for server in self.servers)
 
     async def __aenter__(self) -> EnvClient:
         self._connected()
@@ -88,9 +93,31 @@ class EnvClient:
             )
         return self._http
 
+    async def _resolve(self) -> None:
+        """Know the servers behind names: new addresses are added; gone ones get no sessions, those they have go on."""
+        if not self._names or time.monotonic() < self._resolved_at + RESOLVE_EVERY_S:
+            return
+        urls = []
+        for name in self._names:
+            port = name.port or {"https": 443}.get(name.scheme, 80)
+            try:
+                found = await asyncio.get_running_loop().getaddrinfo(name.hostname, port, type=socket.SOCK_STREAM)
+            except OSError as error:
+                if self.servers:
+                    return  # those known are served on
+                raise UserError(
+                    f"the name {name.hostname!r} of the environment servers has no address: {error}"
+                ) from None
+            hosts = [f"[{address[0]}]" if kind is socket.AF_INET6 else address[0] for kind, *_, address in found]
+            urls += [f"{name.scheme}://{host}:{port}" for host in hosts]
+        known = {server.url: server for server in self.servers}
+        self.servers = self._fixed + [known.get(one) or self._new(one) for one in dict.fromkeys(urls)]
+        self._resolved_at = time.monotonic()
+
     async def tasks(self, suite: str = "virtual") -> list[TaskInfo]:
         """All tasks of a suite. Raises UserError for an unknown suite or unreachable servers."""
         lost: Exception | None = None
+        await self._resolve()
         for server in self.servers:
             try:
                 return _TASKS.validate_json(await server.ask("GET", f"/v1/suites/{suite}/tasks", resend=server.served))
@@ -147,18 +174,19 @@ class EnvClient:
 
     async def _place(self, request: CreateSessions, deadline: float | None) -> list[Session] | tuple[Exception, float]:
         """Sessions of the least loaded server that gives them; or why there are none, and when to ask again (s)."""
+        await self._resolve()
         if len(self.servers) > 1:
             await asyncio.gather(*(server.probe() for server in self.servers if not server.quarantined_s))
         usable = sorted((server for server in self.servers if not server.quarantined_s), key=lambda s: s.load)
         pauses = []
         for server in usable:
-            server.sessions += request.count  # others place theirs while this one is on its way
+            server.placing += request.count  # others place theirs while this one is on its way
             try:
                 made = await server.ask("POST", "/v1/sessions", body=request, deadline=deadline)
                 server.served = True
+                server.sessions += request.count
                 return [Session(server, lease, deadline) for lease in _LEASES.validate_json(made)]
-            except BaseException as error:
-                server.sessions -= request.count
+            except Exception as error:
                 if isinstance(error, RefusedError) and error.full:
                     pauses.append(error.retry_after_s)
                 elif isinstance(error, LOST) or (isinstance(error, RefusedError) and error.not_serving):
@@ -166,6 +194,8 @@ class EnvClient:
                 else:
                     raise
                 server.trouble = error
+            finally:
+                server.placing -= request.count
         reason = next((server.trouble for server in reversed(usable or self.servers) if server.trouble), None)
         if not (pauses or any(server.served for server in self.servers)):  # none ever was: a mistake in the set-up
             raise (reason if isinstance(reason, RefusedError) else self._unreachable(reason)) from reason

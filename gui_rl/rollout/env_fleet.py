@@ -68,12 +68,13 @@ class Server:
     Attributes:
       served: whether it has ever given a session.
       sessions, limit: how many it holds and how many fit, as last heard, with those made and closed here since.
+      placing: sessions that it is being asked for.
       trouble: why it last gave no session.
     """
 
     def __init__(self, url: str, token: str, connected: Callable[[], aiohttp.ClientSession], timeout_s: float) -> None:
-        self.url, self.served, self.sessions, self.limit = url.rstrip("/"), False, 0, 1
-        self.trouble: BaseException | None = None
+        self.url, self.served, self.sessions, self.placing, self.limit = url.rstrip("/"), False, 0, 0, 1
+        self.trouble: Exception | None = None
         self._token, self._connected, self._timeout_s = token, connected, timeout_s
         self._strikes, self._back_off, self._free_at, self._probed_at = 0, QUARANTINE_S[0], 0.0, float("-inf")
         self._in_flight: set[asyncio.Timeout] = set()
@@ -169,7 +170,7 @@ class Server:
     @property
     def load(self) -> float:
         """Share of its places that are taken."""
-        return self.sessions / max(self.limit, 1)
+        return (self.sessions + self.placing) / max(self.limit, 1)
 
     @property
     def quarantined_s(self) -> float:
