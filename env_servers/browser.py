@@ -47,6 +47,7 @@ FLAGS = (
 RECYCLE_AFTER = 500  # leases of one page
 IDLE_PAGES = 128  # kept of all kinds together: those used last
 PAGE_TIMEOUT_S = 30.0  # of one exchange with a page: a page that takes longer is lost
+OPEN_S, CLOSE_S = 30.0, 15.0  # for a page to open or close, which the browser's own process does: else it is killed
 OFF_SCREEN = (-10, -10)  # css px: where the mouse is before a policy has moved it
 
 T = TypeVar("T")
@@ -196,7 +197,7 @@ class Screen:
             await self.open()
         self._loads += 1
         if not self.kind.touch:
-            await self.exchange(self.page.mouse.move(*OFF_SCREEN))
+            await self.send("Input.dispatchMouseEvent", type="mouseMoved", x=OFF_SCREEN[0], y=OFF_SCREEN[1])
         self.pointer = OFF_SCREEN
         await self.call(_RESET, state)
 
@@ -311,7 +312,7 @@ class Browser:
         if chromium is None:
             raise BrowserLost("the browser has been stopped")
         try:
-            async with asyncio.timeout(self.timeout_s):
+            async with asyncio.timeout(OPEN_S):
                 if shape not in self._contexts:
                     self._contexts[shape] = await chromium.new_context(
                         viewport={"width": kind.width, "height": kind.height},
@@ -330,7 +331,8 @@ class Browser:
                 screen = Screen(kind, page, await page.context.new_cdp_session(page), chromium, self.timeout_s)
                 await screen.open()
         except TimeoutError:
-            raise BrowserLost(f"no page {kind.name!r} within {self.timeout_s:g} s") from None
+            self._kill()
+            raise BrowserLost(f"no page {kind.name!r} within {OPEN_S:g} s") from None
         except PlaywrightError as error:
             raise BrowserLost(str(error).splitlines()[0]) from error
         return screen
@@ -344,5 +346,15 @@ class Browser:
             if len(self._idle) <= IDLE_PAGES:
                 return
             screen = self._idle.pop(0)
-        with contextlib.suppress(PlaywrightError, TimeoutError):
-            await asyncio.wait_for(screen.page.close(), 5)
+        try:
+            await asyncio.wait_for(screen.page.close(), CLOSE_S)
+        except PlaywrightError:
+            pass  # it has gone by itself
+        except TimeoutError:
+            if screen.browser is self._chromium:
+                self._kill()
+
+    def _kill(self) -> None:
+        """End a browser that does not answer; the next lease starts a new one."""
+        if self._process is not None:
+            self._process.end()

@@ -28,7 +28,7 @@ TOKEN_VARIABLE = "GUI_RL_ENV_TOKEN"
 GREETING = "gui-rl environment server at "
 START_S = 60.0
 HEALTH_EVERY_S = 2.0
-SILENT_S = 20.0  # without an answer to /livez
+SILENT_S = 30.0  # without an answer to /livez
 PAUSES_S = (0.1, 30.0)  # between starts of a worker that ends at once: the first, doubled each time, and the longest
 HEALTHY_AFTER_S = 20.0
 
