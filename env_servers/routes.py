@@ -24,6 +24,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
 
 from .browser import PAGE_TIMEOUT_S, Browser
+from .errors import UserError
 from .leases import Refusal, Session
 from .logs import Level, say
 from .metrics import Metrics
@@ -246,7 +247,11 @@ def create_app(config: ServerConfig, browser: Browser | None = None) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await store.browser.start()
+        try:
+            await store.browser.start()
+        except UserError as error:
+            app.state.why_not = error
+            raise
         reaper = asyncio.create_task(store.reap_forever())
         try:
             yield
@@ -257,7 +262,7 @@ def create_app(config: ServerConfig, browser: Browser | None = None) -> FastAPI:
             await store.browser.stop()
 
     app = FastAPI(title="gui_rl environment server", version="1", lifespan=lifespan, redoc_url=None)
-    app.state.config, app.state.store = config, store
+    app.state.config, app.state.store, app.state.why_not = config, store, None
     for router in (general, suites, sessions):
         app.include_router(router)
     _say_errors(app)

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType
@@ -119,15 +120,18 @@ async def _run(config: ServerConfig, bound: socket.socket, lines: list[str]) -> 
         timeout_keep_alive=75,
     )
     server = _Server(settings, lines, app.state.store, config.drain_s)
-    await server.serve([bound])
+    with contextlib.suppress(SystemExit):  # uvicorn's way to say that the start failed
+        await server.serve([bound])
     if not server.started:
-        raise UserError("the environment server could not start; the reason is above")
+        raise app.state.why_not or UserError("the environment server could not start; the reason is above")
 
 
 def _end_with_stdin() -> None:
-    while sys.stdin.buffer.read(4096):
+    while os.read(0, 4096):  # not sys.stdin, whose lock this thread would still hold when the interpreter ends
         pass
     os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(30)  # far more than an end takes: the signal came before anyone listened for it, or is ignored
+    os._exit(1)
 
 
 @dataclass(frozen=True)
@@ -174,8 +178,9 @@ def _url_of(child: subprocess.Popen, errors: tempfile.TemporaryFile) -> str:
         return url
     child.wait()
     errors.seek(0)
-    words = errors.read().decode(errors="replace").strip().splitlines()
-    raise UserError(f"the environment server did not start: {words[-1] if words else f'exit code {child.returncode}'}")
+    words = errors.read().decode(errors="replace").strip().splitlines() or [f"exit code {child.returncode}"]
+    reason = next((line for line in words if line.startswith("error: ")), words[-1])
+    raise UserError(f"the environment server did not start: {reason.removeprefix('error: ')}")
 
 
 def _end(child: subprocess.Popen) -> None:

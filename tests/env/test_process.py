@@ -36,6 +36,14 @@ def test_a_port_in_use_is_one_clear_line(chromium):
             pass
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_browser_that_does_not_start_is_the_reason_given(monkeypatch, workers):
+    monkeypatch.setenv("GUI_RL_CHROMIUM", "/bin/false")
+    with pytest.raises(UserError, match="/bin/false does not start"):
+        with running_server(ServerConfig(port=0, workers=workers)):
+            pass
+
+
 def test_an_unknown_option_is_an_error():
     command = [sys.executable, "-m", "env_servers.server", "--colour", "red"]
     done = subprocess.run(command, capture_output=True, text=True)
