@@ -36,6 +36,9 @@ EXTRAS = {
         "fastapi==0.165.0",  # the environment server's routes and OpenAPI page
         "starlette==1.10.0",  # what FastAPI is built on: its exceptions and types, named directly
         "uvicorn==0.54.0",  # serves it
+        "uvloop==0.23.0",  # the event loop of the server processes: a step's many small messages cost less
+        "multidict==7.2.1",  # headers with several values, in the front of several workers
+        "yarl==1.25.1",  # addresses that are passed on as they came
         "playwright==1.65.2",  # drives the system's Chromium
         "prometheus_client==0.26.0",  # GET /metrics
         "wsproto==1.3.2",  # WebSockets for uvicorn (the facade for OpenEnv)
@@ -54,6 +57,8 @@ EXTRAS = {
         "torch==2.13.0",  # the reference implementation in the parity tests; a CPU build is enough
         "dashscope==2.0.2",  # ships Qwen's real vocabulary, which the tokenizer is tested on
         "tiktoken==0.14.0",  # reads that vocabulary: the reference for ours
+        "kubernetes-validate==1.37.0",  # Kubernetes' schemas: the manifests in deploy/ are checked without a cluster
+        "PyYAML==6.0.4",  # reads them
         "ruff==0.17.6",  # format and lint
         "import-linter==2.17",  # keeps imports pointing one way
     ],

@@ -46,7 +46,8 @@ FLAGS = (
 )
 RECYCLE_AFTER = 500  # leases of one page
 IDLE_PAGES = 128  # kept of all kinds together: those used last
-TIMEOUT_S = 60.0  # of one exchange with a page: a page that takes longer is lost
+PAGE_TIMEOUT_S = 30.0  # of one exchange with a page: a page that takes longer is lost
+OPEN_S, CLOSE_S = 30.0, 15.0  # for a page to open or close, which the browser's own process does: else it is killed
 OFF_SCREEN = (-10, -10)  # css px: where the mouse is before a policy has moved it
 
 T = TypeVar("T")
@@ -126,8 +127,10 @@ _UNMARK = "function () { document.getElementById('marks').remove() }"
 class Screen:
     """One page on lease. Methods raise BrowserLost when the browser is gone, PageError when the page's code throws."""
 
-    def __init__(self, kind: PageKind, page: Page, cdp: CDPSession, browser: Chromium) -> None:
-        self.kind, self.page, self.browser, self.leases = kind, page, browser, 0
+    def __init__(
+        self, kind: PageKind, page: Page, cdp: CDPSession, browser: Chromium, timeout_s: float = PAGE_TIMEOUT_S
+    ) -> None:
+        self.kind, self.page, self.browser, self.timeout_s, self.leases = kind, page, browser, timeout_s, 0
         self.pointer: tuple[int, int] = OFF_SCREEN
         self.touched_at = 0.0  # event time of the last touch, seconds since the epoch
         self.usable = True
@@ -155,10 +158,10 @@ class Screen:
     async def exchange(self, work: Awaitable[T]) -> T:
         """Await one or several messages to the page; a lost browser and a lost reply are BrowserLost."""
         try:
-            async with asyncio.timeout(TIMEOUT_S if self.usable else 0) as self._deadline:
+            async with asyncio.timeout(self.timeout_s if self.usable else 0) as self._deadline:
                 return await work
         except TimeoutError:
-            reason = f"did not reply within {TIMEOUT_S:.0f} s" if self.usable else "has crashed"
+            reason = f"did not reply within {self.timeout_s:g} s" if self.usable else "has crashed"
             self.usable = False
             raise BrowserLost(f"the page {self.kind.name!r} {reason}") from None
         except PlaywrightError as error:
@@ -194,7 +197,7 @@ class Screen:
             await self.open()
         self._loads += 1
         if not self.kind.touch:
-            await self.exchange(self.page.mouse.move(*OFF_SCREEN))
+            await self.send("Input.dispatchMouseEvent", type="mouseMoved", x=OFF_SCREEN[0], y=OFF_SCREEN[1])
         self.pointer = OFF_SCREEN
         await self.call(_RESET, state)
 
@@ -226,8 +229,8 @@ class Screen:
 class Browser:
     """One Chromium and its pages. `async with Browser() as browser: screen = await browser.lease(kind)`."""
 
-    def __init__(self, executable: str | None = None) -> None:
-        self.executable = executable or find_chromium()
+    def __init__(self, executable: str | None = None, timeout_s: float = PAGE_TIMEOUT_S) -> None:
+        self.executable, self.timeout_s = executable or find_chromium(), timeout_s
         self.launches = 0
         self._playwright: Playwright | None = None
         self._chromium: Chromium | None = None
@@ -309,7 +312,7 @@ class Browser:
         if chromium is None:
             raise BrowserLost("the browser has been stopped")
         try:
-            async with asyncio.timeout(TIMEOUT_S):
+            async with asyncio.timeout(OPEN_S):
                 if shape not in self._contexts:
                     self._contexts[shape] = await chromium.new_context(
                         viewport={"width": kind.width, "height": kind.height},
@@ -325,10 +328,11 @@ class Browser:
                 page = await self._contexts[shape].new_page()
                 if kind.before:
                     await page.add_init_script(kind.before)
-                screen = Screen(kind, page, await page.context.new_cdp_session(page), chromium)
+                screen = Screen(kind, page, await page.context.new_cdp_session(page), chromium, self.timeout_s)
                 await screen.open()
         except TimeoutError:
-            raise BrowserLost(f"no page {kind.name!r} within {TIMEOUT_S:.0f} s") from None
+            self._kill()
+            raise BrowserLost(f"no page {kind.name!r} within {OPEN_S:g} s") from None
         except PlaywrightError as error:
             raise BrowserLost(str(error).splitlines()[0]) from error
         return screen
@@ -342,5 +346,15 @@ class Browser:
             if len(self._idle) <= IDLE_PAGES:
                 return
             screen = self._idle.pop(0)
-        with contextlib.suppress(PlaywrightError, TimeoutError):
-            await asyncio.wait_for(screen.page.close(), 5)
+        try:
+            await asyncio.wait_for(screen.page.close(), CLOSE_S)
+        except PlaywrightError:
+            pass  # it has gone by itself
+        except TimeoutError:
+            if screen.browser is self._chromium:
+                self._kill()
+
+    def _kill(self) -> None:
+        """End a browser that does not answer; the next lease starts a new one."""
+        if self._process is not None:
+            self._process.end()

@@ -37,6 +37,7 @@ _KEYS = {
     "arrowup": "ArrowUp", "arrowdown": "ArrowDown", "arrowleft": "ArrowLeft", "arrowright": "ArrowRight",
     **{f"f{number}": f"F{number}" for number in range(1, 13)},
 }  # fmt: skip
+_BUTTONS = {"left": 1, "right": 2, "middle": 4}
 _SYSTEM = {"back": "Back", "home": "Home", "menu": "Menu"}
 _APP = """async function (method, argument) {
   if (!this.app[method]) return false;
@@ -150,13 +151,33 @@ async def _touch(screen: Screen, action: str, arguments: dict[str, Any]) -> None
 
 
 # --- mouse -----------------------------------------------------------------------------------------------------------
-async def _move(screen: Screen, point: tuple[int, int], steps: int = 1) -> None:
-    await screen.exchange(screen.page.mouse.move(*point, steps=steps))
+def _mouse(kind: str, point: tuple[int, int], **more: Any) -> tuple[str, dict[str, Any]]:
+    return "Input.dispatchMouseEvent", {"type": kind, "x": point[0], "y": point[1], **more}
+
+
+async def _move(screen: Screen, point: tuple[int, int]) -> None:
+    await screen.send_all(_mouse("mouseMoved", point))
     screen.pointer = point
 
 
 async def _click(screen: Screen, point: tuple[int, int], button: str = "left", count: int = 1) -> None:
-    await screen.exchange(screen.page.mouse.click(*point, button=button, click_count=count))
+    """All events on their way at once; the browser handles them in this order."""
+    events = [_mouse("mouseMoved", point)]
+    for number in range(1, count + 1):
+        named = {"button": button, "clickCount": number}
+        events.append(_mouse("mousePressed", point, buttons=_BUTTONS[button], force=0.5, **named))
+        events.append(_mouse("mouseReleased", point, buttons=0, **named))
+    await screen.send_all(*events)
+    screen.pointer = point
+
+
+async def _drag(screen: Screen, point: tuple[int, int]) -> None:
+    """From where the pointer is. Through Playwright, which also carries what HTML's own drag and drop picks up."""
+    mouse = screen.page.mouse
+    await screen.exchange(mouse.move(*screen.pointer))
+    await screen.exchange(mouse.down())
+    await screen.exchange(mouse.move(*point, steps=DRAG_MOVES))
+    await screen.exchange(mouse.up())
     screen.pointer = point
 
 
@@ -164,10 +185,10 @@ async def _wheel(screen: Screen, point: tuple[int, int] | None, dx: float, dy: f
     """Turn the wheel over `point`, else where the pointer is, else over the middle of the screen."""
     if point is None and screen.pointer == OFF_SCREEN:
         point = (screen.kind.width // 2, screen.kind.height // 2)
-    if point is not None:
-        await _move(screen, point)
     dx, dy = (max(-FARTHEST, min(FARTHEST, distance)) for distance in (dx, dy))
-    await screen.exchange(screen.page.mouse.wheel(dx, dy))
+    moved = [_mouse("mouseMoved", point)] if point is not None else []
+    screen.pointer = point or screen.pointer
+    await screen.send_all(*moved, _mouse("mouseWheel", screen.pointer, deltaX=dx, deltaY=dy))
 
 
 async def _desktop(screen: Screen, action: str, arguments: dict[str, Any]) -> None:
@@ -184,9 +205,7 @@ async def _desktop(screen: Screen, action: str, arguments: dict[str, Any]) -> No
         case "double_click" | "triple_click":
             await _click(screen, point, count={"double_click": 2, "triple_click": 3}[action])
         case "left_click_drag":
-            await screen.exchange(screen.page.mouse.down())
-            await _move(screen, point, DRAG_MOVES)
-            await screen.exchange(screen.page.mouse.up())
+            await _drag(screen, point)
         case "scroll":
             await _wheel(screen, point, 0, -arguments["pixels"])
         case "hscroll":

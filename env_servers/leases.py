@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import logging
+import re
 import secrets
 import time
 from collections.abc import Callable
@@ -18,6 +18,7 @@ from typing import Any
 from .browser import Browser, Screen
 from .episode import Episode
 from .errors import UserError
+from .logs import say
 from .metrics import Metrics
 from .protocol.actions import ARGUMENTS
 from .protocol.messages import CreateSessions, Heartbeat, Lease, Observation, Outcome, StepReply, StepRequest
@@ -26,10 +27,10 @@ from .suites.distractors import with_distractors
 from .suites.disturb import disturbed
 from .suites.suite import TaskInstance
 
-_log = logging.getLogger(__name__)
-
 RETRY_AFTER_S = 1
 REAP_EVERY_S = 1.0
+LINGER_S = 2.0  # a draining server waits this long for more requests about an episode that is over
+_NAME = re.compile(r"\d+-([0-9a-f]{16})-[0-9a-f]{16}")  # worker, generation, number
 
 
 class Refusal(Exception):
@@ -45,6 +46,11 @@ class Refusal(Exception):
     def fault(cls, outcome: Outcome, detail: str) -> Refusal:
         """An environment fault: its outcome is its code."""
         return cls(500, outcome, detail, outcome)
+
+
+def lost_session(session_id: str, why: str) -> Refusal:
+    """The refusal for a session that went with its process."""
+    return Refusal(410, "lost_session", f"session {session_id} is lost: {why}", "env_crash")
 
 
 @dataclass
@@ -81,7 +87,10 @@ class Session:
 
 
 class Leases:
-    """The sessions of a server. `browser` draws them; `clock` gives seconds and is for tests to turn."""
+    """The sessions of a server. `browser` draws them; `clock` gives seconds and is for tests to turn.
+
+    A session's id is WORKER-GENERATION-NUMBER: it says which worker process holds it, and which run of it did.
+    """
 
     def __init__(
         self,
@@ -89,8 +98,9 @@ class Leases:
         max_sessions: int = 64,
         metrics: Metrics | None = None,
         clock: Callable[[], float] = time.monotonic,
+        worker: int = 0,
     ) -> None:
-        self.browser, self.max_sessions, self.clock = browser, max_sessions, clock
+        self.browser, self.max_sessions, self.clock, self.worker = browser, max_sessions, clock, worker
         self.metrics = metrics or Metrics()
         self.metrics.capacity.set(max_sessions)
         self.generation = secrets.token_hex(8)
@@ -127,13 +137,18 @@ class Leases:
             raise Refusal(429, "full", detail, retry_after=RETRY_AFTER_S)
         now = self.clock()
         made = [
-            Session(secrets.token_hex(8), secrets.token_urlsafe(24), request, instance, offered, now, now)
+            Session(self._name(), secrets.token_urlsafe(24), request, instance, offered, now, now)
             for _ in range(request.count)
         ]
         self._sessions.update({session.id: session for session in made})
         self.metrics.created.inc(len(made))
         self.metrics.sessions.set(len(self._sessions))
+        named = {"suite": request.suite, "task": request.task, "seed": request.seed}
+        say("info", "sessions", sessions=[session.id for session in made], **named)
         return [self._lease(session) for session in made]
+
+    def _name(self) -> str:
+        return f"{self.worker}-{self.generation}-{secrets.token_hex(8)}"
 
     @staticmethod
     def _offered(instance: TaskInstance, wanted: bool | list[str]) -> list[dict[str, Any]]:
@@ -164,9 +179,12 @@ class Leases:
         )
 
     def get(self, session_id: str, token: str) -> Session:
-        """The session, its silence ended. Refusals: unknown_session (404; an expired one too), unauthorized (401)."""
+        """The session, its silence ended. Refusals: unknown_session (404; an expired one too), lost_session (410: of
+        a run of the server that is over), unauthorized (401)."""
         session = self._sessions.get(session_id)
         if session is None:
+            if (named := _NAME.fullmatch(session_id)) and named[1] != self.generation:
+                raise lost_session(session_id, f"the server was started anew (generation {self.generation})")
             raise Refusal(404, "unknown_session", f"there is no session {session_id}: never made, closed or expired")
         if not hmac.compare_digest(session.token.encode(), token.encode()):
             raise Refusal(401, "unauthorized", f"this is not the token of session {session_id}")
@@ -189,6 +207,28 @@ class Leases:
         self.draining = True
         await asyncio.gather(*(self.close(session) for session in list(self._sessions.values())))
 
+    @property
+    def held(self) -> int:
+        """Sessions on lease."""
+        return len(self._sessions)
+
+    def _busy(self, session: Session) -> bool:
+        """Whether an episode runs or its owner may still have something to ask about it."""
+        episode = session.episode
+        if session.lock.locked() or (episode and episode.verdict is None and episode.fault is None):
+            return True
+        return episode is not None and self.clock() - session.seen < LINGER_S
+
+    async def drain(self, grace_s: float, every_s: float = 0.05) -> int:
+        """No new sessions or episodes; running ones have `grace_s` to end. Returns how many had not ended by then."""
+        self.draining = True
+        say("info", "draining", sessions=self.held, grace_s=grace_s)
+        last = self.clock() + grace_s
+        while (busy := sum(map(self._busy, self._sessions.values()))) and self.clock() < last:
+            await asyncio.sleep(every_s)
+        say("info", "drained", cut_off=busy)
+        return busy
+
     async def reap(self) -> int:
         """End the sessions whose time is up; returns how many."""
         now, ended = self.clock(), []
@@ -197,6 +237,7 @@ class Leases:
             silent = now - session.seen >= session.request.idle_s and not session.lock.locked()
             if old or silent:
                 self.metrics.expired.labels("ttl" if old else "idle").inc()
+                say("info", "expired", session=session.id, reason="ttl" if old else "idle")
                 ended.append(session)
         await asyncio.gather(*(self.close(session) for session in ended))
         return len(ended)
@@ -207,8 +248,8 @@ class Leases:
             await asyncio.sleep(every_s)
             try:
                 await self.reap()
-            except Exception:
-                _log.exception("the reaper could not end every session; it goes on")
+            except Exception as error:
+                say("error", "the reaper could not end every session; it goes on", error=error)
 
     async def _release(self, session: Session) -> None:
         screen, session.screen = session.screen, None

@@ -23,10 +23,12 @@ from fastapi.responses import JSONResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
 
-from .browser import Browser
+from .browser import PAGE_TIMEOUT_S, Browser
+from .errors import UserError
 from .facades import mcp, openenv
 from .leases import Refusal, Session
 from .limits import BodyLimit
+from .logs import Level, say
 from .metrics import Metrics
 from .protocol.messages import (
     CreateSessions,
@@ -38,6 +40,7 @@ from .protocol.messages import (
     Observation,
     Outcome,
     Problem,
+    Ready,
     ScriptReply,
     StepReply,
     StepRequest,
@@ -56,9 +59,13 @@ class ServerConfig:
       port: 0 takes a free one; the first line of output says which.
       token: bearer token for creating sessions; from GUI_RL_ENV_TOKEN, else made up and printed.
       open: no token is needed to create sessions; only where nobody but this machine can reach the server.
-      max_sessions: more are refused with 429.
-      drain_s: how long requests in flight may take after SIGTERM.
+      max_sessions: more are refused with 429; the workers share them.
+      workers: processes with a Chromium each, behind one port; two cores are kept busy by two.
+      page_timeout_s: a page that does not reply for so long is lost, and its episode an env_crash.
+      drain_s: how long running episodes may take to end after SIGTERM; Ctrl-C ends at once.
+      log_level: of the JSON lines on standard error; "debug" has one for every step.
       while_stdin_open: end when standard input closes, that is, when the process that started this one is gone.
+      worker: number of this process among the workers; the process in front of them sets it.
     """
 
     host: str = "127.0.0.1"
@@ -66,8 +73,15 @@ class ServerConfig:
     token: str = ""
     open: bool = False
     max_sessions: int = 64
-    drain_s: float = 10.0
+    workers: int = 1
+    page_timeout_s: float = PAGE_TIMEOUT_S
+    drain_s: float = 30.0
+    log_level: Level = "info"
     while_stdin_open: bool = False
+    worker: int = 0
+
+
+CLOSE_S = 3.0  # for the sessions to give their screens back, once the server ends
 
 
 class ProblemResponse(JSONResponse):
@@ -91,12 +105,14 @@ _bearer = HTTPBearer(auto_error=False)
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
 
-async def _owner(request: Request, given: Credentials) -> None:
-    config: ServerConfig = request.app.state.config
-    if config.open:
-        return
-    if given is None or not hmac.compare_digest(given.credentials.encode(), config.token.encode()):
+def check_owner(config: ServerConfig, token: str | None) -> None:
+    """Whether `token` is the server's; raises Refusal if it is not."""
+    if not config.open and (token is None or not hmac.compare_digest(token.encode(), config.token.encode())):
         raise Refusal(401, "unauthorized", "send the server's token as `Authorization: Bearer TOKEN`")
+
+
+async def _owner(request: Request, given: Credentials) -> None:
+    check_owner(request.app.state.config, given.credentials if given else None)
 
 
 def _store(request: Request) -> SessionStore:
@@ -114,7 +130,7 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
         "description": HTTPStatus(code).phrase,
         "content": {"application/problem+json": {"schema": Problem.model_json_schema()}},
     }
-    for code in (400, 401, 403, 404, 409, 422, 429, 500, 503)
+    for code in (400, 401, 403, 404, 409, 410, 422, 429, 500, 503)
 }
 
 general = APIRouter(tags=["server"])
@@ -129,7 +145,7 @@ async def livez() -> dict[str, str]:
 
 
 @general.get("/readyz", responses={503: _PROBLEMS[503]})
-async def readyz(store: Store) -> dict[str, str]:
+async def readyz(store: Store) -> Ready:
     """The browser runs (a dead one is started again) and sessions may be created."""
     if store.draining:
         raise Refusal(503, "draining", "this server is shutting down")
@@ -137,7 +153,7 @@ async def readyz(store: Store) -> dict[str, str]:
         await store.browser.start()
     except Exception as error:
         raise Refusal(503, "not_ready", f"the browser does not start: {error}") from error
-    return {"status": "ready", "generation": store.generation}
+    return Ready(generation=store.generation, sessions=store.held, limit=store.max_sessions)
 
 
 @general.get("/metrics", responses={200: {"content": {"text/plain": {}}}}, response_class=Response)
@@ -231,21 +247,27 @@ def create_app(config: ServerConfig, browser: Browser | None = None) -> FastAPI:
     if not (config.open or config.token):
         raise ValueError("a server that is not open needs a token")
     metrics = Metrics()
-    store = SessionStore(browser or Browser(), config.max_sessions, metrics)
+    browser = browser or Browser(timeout_s=config.page_timeout_s)
+    store = SessionStore(browser, config.max_sessions, metrics, worker=config.worker)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await store.browser.start()
+        try:
+            await store.browser.start()
+        except UserError as error:
+            app.state.why_not = error
+            raise
         reaper = asyncio.create_task(store.reap_forever())
         try:
             yield
         finally:
             reaper.cancel()
-            await store.close_all()
+            with contextlib.suppress(TimeoutError):  # a page that hangs ends with the browser
+                await asyncio.wait_for(store.close_all(), CLOSE_S)
             await store.browser.stop()
 
     app = FastAPI(title="gui_rl environment server", version="1", lifespan=lifespan, redoc_url=None)
-    app.state.config, app.state.store = config, store
+    app.state.config, app.state.store, app.state.why_not = config, store, None
     app.add_middleware(BodyLimit)
     for router in (general, suites, sessions, mcp.router(), openenv.router()):
         app.include_router(router)
@@ -273,5 +295,6 @@ def _say_errors(app: FastAPI) -> None:
         return problem(error.status_code, code, detail, headers=dict(error.headers or {}))
 
     @app.exception_handler(Exception)
-    async def unforeseen(_: Request, error: Exception) -> ProblemResponse:
+    async def unforeseen(request: Request, error: Exception) -> ProblemResponse:
+        say("error", "internal_error", error=error, method=request.method, route=str(request.scope.get("route", "")))
         return problem(500, "internal_error", f"{type(error).__name__}: {error}")

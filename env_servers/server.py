@@ -1,8 +1,9 @@
 """Runs an environment server: `serve` in this process, `running_server` as a child of it.
 
 In: a `ServerConfig` (also as command line: `python -m env_servers.server --port 0`). Out: a server on a socket. Its
-first line of output is `gui-rl environment server at URL`, printed once it accepts requests; SIGTERM ends it after the
-requests in flight, its browser with it.
+first line of output is `gui-rl environment server at URL`, printed once it accepts requests. SIGTERM drains it: no new
+sessions (/readyz says so), running episodes have `drain_s` to end, then everything goes, its browser with it. SIGINT
+ends it at once, and so does the end of standard input (`while_stdin_open`).
 """
 
 from __future__ import annotations
@@ -19,35 +20,54 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from types import FrameType
 
 import tyro
 import uvicorn
+import uvloop
 
 from .browser import find_chromium
+from .children import GREETING, START_S, TOKEN_VARIABLE, command, environment, greeted
 from .errors import UserError
+from .front import serve_front
+from .leases import Leases
+from .logs import write_to_stderr
 from .routes import ServerConfig, create_app
 
 __all__ = ["RunningServer", "ServerConfig", "create_app", "main", "running_server", "serve"]
 
-TOKEN_VARIABLE = "GUI_RL_ENV_TOKEN"
-_GREETING = "gui-rl environment server at "
-_START_S = 60.0
+_LAST_REQUESTS_S = 5  # for requests in flight when the server ends
 
 
 class _Server(uvicorn.Server):
-    """uvicorn that says where it is, once it accepts requests."""
+    """uvicorn that says where it is, once it accepts requests, and lets episodes end after SIGTERM."""
 
-    def __init__(self, config: uvicorn.Config, lines: list[str]) -> None:
+    def __init__(self, config: uvicorn.Config, lines: list[str], store: Leases, drain_s: float) -> None:
         super().__init__(config)
-        self._lines = lines
+        self._lines, self._store, self._drain_s = lines, store, drain_s
+        self._draining: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
         if self.started:
             print(*self._lines, sep="\n", flush=True)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if sig == signal.SIGTERM and self.started and self._draining is None and not self.should_exit:
+            self._loop.call_soon_threadsafe(self._begin_to_drain)
+        else:
+            super().handle_exit(sig, frame)
+
+    def _begin_to_drain(self) -> None:
+        self._draining = self._draining or asyncio.create_task(self._drain())
+
+    async def _drain(self) -> None:
+        await self._store.drain(self._drain_s)
+        self.should_exit = True
 
 
 def _bind(host: str, port: int) -> socket.socket:
@@ -85,41 +105,49 @@ def serve(config: ServerConfig | None = None) -> None:
             f"with {TOKEN_VARIABLE}, or listen on 127.0.0.1"
         )
     find_chromium()
+    named = {"worker": config.worker} if config.workers == 1 else {}
+    write_to_stderr(config.log_level, **named)
     token = config.token or os.environ.get(TOKEN_VARIABLE, "")
     made_up = not (token or config.open)
     config = dataclasses.replace(config, token=token or ("" if config.open else secrets.token_urlsafe(24)))
     bound = _bind(config.host, config.port)
     host = f"[{config.host}]" if ":" in config.host else config.host
-    lines = [f"{_GREETING}http://{host}:{bound.getsockname()[1]}"]
+    lines = [f"{GREETING}http://{host}:{bound.getsockname()[1]}"]
     if made_up:
         lines.append(f"token: {config.token} (set {TOKEN_VARIABLE} to choose one)")
     if config.while_stdin_open:
         threading.Thread(target=_end_with_stdin, daemon=True).start()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        try:
+            runner.run(serve_front(config, bound, lines) if config.workers > 1 else _run(config, bound, lines))
+        except KeyboardInterrupt:
+            pass  # all has ended already, and the signal is raised again
+        finally:
+            bound.close()
+
+
+async def _run(config: ServerConfig, bound: socket.socket, lines: list[str]) -> None:
+    app = create_app(config)
     settings = uvicorn.Config(
-        create_app(config),
-        log_level="warning",
+        app,
+        log_config=None,
         access_log=False,
-        timeout_graceful_shutdown=max(1, round(config.drain_s)),
+        timeout_graceful_shutdown=_LAST_REQUESTS_S,
         timeout_keep_alive=75,
     )
-    try:
-        asyncio.run(_run(_Server(settings, lines), bound))
-    except KeyboardInterrupt:
-        pass  # uvicorn has drained already and raises the signal again
-    finally:
-        bound.close()
-
-
-async def _run(server: _Server, bound: socket.socket) -> None:
-    await server.serve([bound])
+    server = _Server(settings, lines, app.state.store, config.drain_s)
+    with contextlib.suppress(SystemExit):  # uvicorn's way to say that the start failed
+        await server.serve([bound])
     if not server.started:
-        raise UserError("the environment server could not start; the reason is above")
+        raise app.state.why_not or UserError("the environment server could not start; the reason is above")
 
 
 def _end_with_stdin() -> None:
-    while sys.stdin.buffer.read(4096):
+    while os.read(0, 4096):  # not sys.stdin, whose lock this thread would still hold when the interpreter ends
         pass
-    os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(30)  # far more than an end takes: the signal came before anyone listened for it, or is ignored
+    os._exit(1)
 
 
 @dataclass(frozen=True)
@@ -139,55 +167,47 @@ def running_server(config: ServerConfig | None = None) -> Iterator[RunningServer
     """
     config = config or ServerConfig(port=0)
     token = config.token or secrets.token_urlsafe(24)
-    root = str(Path(__file__).resolve().parents[1])
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, TOKEN_VARIABLE: token, "PYTHONPATH": os.pathsep.join(paths)}
     config = dataclasses.replace(config, token="", while_stdin_open=True)
-    command = [sys.executable, "-m", "env_servers.server", *_arguments(config)]
     with tempfile.TemporaryFile() as errors:
         child = subprocess.Popen(
-            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+            command(config),
+            env=environment(token),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
         )
         try:
             yield RunningServer(_url_of(child, errors), token, child.pid)
         finally:
-            _end(child, config.drain_s)
-
-
-def _arguments(config: ServerConfig) -> list[str]:
-    out = []
-    for field in dataclasses.fields(config):
-        value, option = getattr(config, field.name), field.name.replace("_", "-")
-        if value != field.default:
-            out += [f"--{option}"] if value is True else [f"--{option}", str(value)]
-    return out
+            _end(child)
 
 
 def _url_of(child: subprocess.Popen, errors: tempfile.TemporaryFile) -> str:
-    watchdog = threading.Timer(_START_S, child.kill)
+    watchdog = threading.Timer(START_S, child.kill)
     watchdog.start()
     try:
         line = child.stdout.readline()
     finally:
         watchdog.cancel()
-    if line.startswith(_GREETING):
-        return line.removeprefix(_GREETING).strip()
+    if url := greeted(line):
+        return url
     child.wait()
     errors.seek(0)
-    words = errors.read().decode(errors="replace").strip().splitlines()
-    raise UserError(f"the environment server did not start: {words[-1] if words else f'exit code {child.returncode}'}")
+    words = errors.read().decode(errors="replace").strip().splitlines() or [f"exit code {child.returncode}"]
+    reason = next((line for line in words if line.startswith("error: ")), words[-1])
+    raise UserError(f"the environment server did not start: {reason.removeprefix('error: ')}")
 
 
-def _end(child: subprocess.Popen, patience_s: float) -> None:
-    child.terminate()
+def _end(child: subprocess.Popen) -> None:
+    with contextlib.suppress(OSError):
+        child.stdin.close()
     try:
-        child.wait(patience_s + 20)
+        child.wait(30)
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
-    for pipe in (child.stdin, child.stdout):
-        with contextlib.suppress(OSError):
-            pipe.close()
+    child.stdout.close()
 
 
 def main() -> None:

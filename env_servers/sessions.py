@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import logging
+import time
 from typing import Any
 
 from .browser import BrowserLost, PageError, View
@@ -20,6 +20,7 @@ from .episode import Episode
 from .errors import UserError
 from .inputs import UNTOUCHING, Unsupported, perform
 from .leases import Leases, Refusal, Sent, Session
+from .logs import say
 from .protocol.actions import FUNCTIONS, Call, validate_call
 from .protocol.messages import (
     Action,
@@ -35,8 +36,6 @@ from .protocol.messages import (
 )
 from .suites.virtual.gestures import elements_of
 
-_log = logging.getLogger(__name__)
-
 
 def state_hash(state: dict[str, Any]) -> str:
     """SHA-256 of a state's canonical JSON (sorted keys, no spaces), in hex."""
@@ -51,6 +50,8 @@ class SessionStore(Leases):
         async with session.lock:
             with self.metrics.reset_seconds.time():
                 self._live(session)
+                if self.draining:
+                    raise Refusal.fault("reset_failed", "this server is shutting down: take a session elsewhere")
                 episode = Episode(session.episode.number + 1 if session.episode else 1, session.instance)
                 session.episode, session.sent, session.last = episode, {}, None
                 view = await self._first_view(session, episode)
@@ -72,6 +73,7 @@ class SessionStore(Leases):
                 await self._release(session)
                 if last_try or not isinstance(error, BrowserLost):
                     episode.fail("reset_failed", str(error))
+                    say("warning", "reset_failed", error=error, session=session.id, episode=episode.number)
                     raise Refusal.fault("reset_failed", str(error)) from error
         raise AssertionError("unreachable")
 
@@ -102,14 +104,13 @@ class SessionStore(Leases):
             if session.episode is not episode:
                 raise Refusal(409, "wrong_episode", f"episode {episode.number} is over: the session was reset")
             self._running(episode)
+            started = time.perf_counter()
             with self.metrics.step_seconds.time(), self.metrics.in_flight.track_inprogress():
                 try:
                     error, result = await self._act(session, request)
                     touched = error is None and not _touches_nothing(request.action, session.device)
                     view = await session.screen.view(session.request.marks) if touched else None
                 except Exception as lost:  # whatever it was: nobody knows what the screen shows now
-                    if not isinstance(lost, BrowserLost | PageError):
-                        _log.exception("step %d of session %s", request.step, session.id)
                     raise await self._crash(session, lost) from lost
             session.last = self._observation(session, view, request.step + 1, [result] if result else [])
             held = episode.observe(view.state if view else episode.last_state, request.step + 1)
@@ -127,6 +128,16 @@ class SessionStore(Leases):
                 )
             )
             self.metrics.steps.labels(session.device).inc()
+            say(
+                "debug",
+                "step",
+                session=session.id,
+                episode=episode.number,
+                step=request.step,
+                action=None if error else _action_name(request.action),
+                ms=round(1000 * (time.perf_counter() - started), 2),
+                outcome=error or request.parse_error or episode.status,
+            )
             await self._settle(session)
             return StepReply(
                 observation=session.last,
@@ -161,6 +172,8 @@ class SessionStore(Leases):
             verdict = episode.evaluate()
             if fresh:
                 self.metrics.outcomes.labels(session.request.suite, verdict.outcome).inc()
+                named = {"session": session.id, "episode": episode.number, "task": session.request.task}
+                say("info", "verdict", **named, steps=verdict.steps, outcome=verdict.outcome)
             await self._release(session)
             return verdict
 
@@ -224,6 +237,9 @@ class SessionStore(Leases):
 
     async def _crash(self, session: Session, error: Exception) -> Refusal:
         """End the episode as env_crash: its screen is not used again."""
+        known = isinstance(error, BrowserLost | PageError)
+        named = {"session": session.id, "episode": session.episode.number, "step": len(session.episode.steps)}
+        say("warning" if known else "error", "env_crash", error=error, **named)
         session.episode.fail("env_crash", str(error) or repr(error))
         session.screen.usable = False
         await self._release(session)
@@ -277,3 +293,11 @@ def failed(reason: str) -> dict[str, Any]:
 
 def _touches_nothing(action: Action | None, device: str) -> bool:
     return action is None or (action.name == FUNCTIONS[device] and action.arguments["action"] in UNTOUCHING)
+
+
+def _action_name(action: Action | None) -> str | None:
+    """What an action is called in the logs: never what it types."""
+    if action is None:
+        return None
+    kind = action.arguments.get("action")
+    return f"{action.name}.{kind}"[:80] if isinstance(kind, str) else action.name[:80]

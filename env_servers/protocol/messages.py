@@ -63,6 +63,16 @@ class CreateSessions(Message):
     marks: bool = False
 
 
+class Ready(Message):
+    """A server that takes sessions: how many it holds, and how many fit. workers: processes that serve."""
+
+    status: Literal["ready"] = "ready"
+    generation: str
+    sessions: int
+    limit: int
+    workers: int = 1
+
+
 class Lease(Message):
     """A session and what is true of it for all its life. generation: names this run of the server.
 

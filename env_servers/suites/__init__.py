@@ -14,7 +14,6 @@ SUITES: dict[str, Suite] = {
     "virtual": virtual,
     "apps": apps,
     "infeasible": infeasible,
-    "apps": apps,
     "miniwob": miniwob,
     "miniwob25": miniwob.SMALL,
 }

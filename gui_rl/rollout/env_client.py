@@ -1,21 +1,23 @@
-"""The client of environment servers: sessions over HTTP, with retries where a retry is safe, and faults kept apart.
+"""The client of environment servers: sessions over HTTP from the least loaded of them, and faults kept apart.
 
-In: a server's URL and token. Out: observations, step replies and verdicts of `env_servers.protocol.messages`.
+In: the URLs of servers and their token. Out: observations, replies and verdicts of `env_servers.protocol.messages`.
 
+- A group of sessions goes to the server with the most room that is not in quarantine (`env_fleet`); when all are full
+  or lost, the first that is free again is waited for, up to a deadline.
 - A step is re-sent after a broken connection: the server recognises (episode, step) and never clicks twice (R31).
-  Requests that change nothing are re-sent too. Nothing else is.
 - What goes wrong in the environment is an `EnvFault` with its outcome; it is never a reward (R24, R33). A server that
-  is lost in the middle of an episode is one as well.
-- A full server (429) is waited for as it asks, up to a deadline.
+  is lost or started anew in the middle of an episode is one as well.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import time
+import urllib.parse
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import aiohttp
 from pydantic import TypeAdapter
@@ -30,7 +32,6 @@ from env_servers.protocol.messages import (
     Message,
     Observation,
     Outcome,
-    Problem,
     Response,
     ScriptReply,
     StepReply,
@@ -38,42 +39,37 @@ from env_servers.protocol.messages import (
     TaskInfo,
 )
 from gui_rl.errors import UserError
+from gui_rl.rollout.env_fleet import LOST, EnvFault, RefusedError, Server
 
-Reply = TypeVar("Reply")
+__all__ = ["EnvClient", "EnvFault", "RefusedError", "Session"]
+
 _LEASES = TypeAdapter(list[Lease])
 _TASKS = TypeAdapter(list[TaskInfo])
-_RESENDS = 4
-_FIRST_PAUSE_S = 0.1
-_LOST = (aiohttp.ClientError, TimeoutError)
-"""What a request raises when no reply came."""
-
-
-class EnvFault(Exception):
-    """The environment failed, not the policy: `outcome` is env_crash, reset_failed or grader_error."""
-
-    def __init__(self, outcome: Outcome, detail: str) -> None:
-        super().__init__(f"{outcome}: {detail}")
-        self.outcome, self.detail = outcome, detail
-
-
-class RefusedError(Exception):
-    """The server refused a request that this program should not have sent; `problem.code` says why."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(f"{problem.code}: {problem.detail}")
-        self.problem = problem
+DNS = "dns+"  # before a URL: its host name stands for every address that it resolves to
+RESOLVE_EVERY_S = 10.0
 
 
 class EnvClient:
-    """A connection pool to one environment server; use it as `async with EnvClient(url, token) as client`.
+    """A connection pool to environment servers; use it as `async with EnvClient(url, token) as client`.
 
-    timeout_s: of one request. full_deadline_s: how long to wait for room on a full server.
+    url: of one server, or of several that hold the same suites and take the same token; `dns+http://NAME:PORT` is a
+    server at every address of the name, looked up again and again (Kubernetes' headless service). timeout_s: of one
+    request.
+    full_deadline_s: how long to wait for a place when every server is full or has been lost.
     """
 
-    def __init__(self, url: str, token: str = "", timeout_s: float = 90.0, full_deadline_s: float = 300.0) -> None:
-        self.url, self.full_deadline_s = url.rstrip("/"), full_deadline_s
-        self._token = token
-        self._timeout = aiohttp.ClientTimeout(total=timeout_s)
+    def __init__(
+        self, url: str | Iterable[str], token: str = "", timeout_s: float = 90.0, full_deadline_s: float = 300.0
+    ) -> None:
+        urls = [url] if isinstance(url, str) else list(dict.fromkeys(url))
+        if not urls:
+            raise UserError("no environment server is named: give the URL of one at least")
+        self.full_deadline_s = full_deadline_s
+        self.url = ", ".join(one.rstrip("/") for one in urls)
+        self._new = lambda one: Server(one, token, self._connected, timeout_s)
+        self._fixed = [self._new(one) for one in urls if not one.startswith(DNS)]
+        self._names = [urllib.parse.urlsplit(one.removeprefix(DNS)) for one in urls if one.startswith(DNS)]
+        self._resolved_at, self.servers = float("-inf"), list(self._fixed)
         self._http: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> EnvClient:
@@ -85,6 +81,7 @@ class EnvClient:
 
     async def aclose(self) -> None:
         """Close the connections; sessions stay with the server until they are closed or expire."""
+        await asyncio.gather(*(server.close() for server in self.servers))
         if self._http is not None:
             await self._http.close()
 
@@ -92,13 +89,41 @@ class EnvClient:
         if self._http is None:  # made where an event loop runs
             connector = aiohttp.TCPConnector(limit=0)  # a session at most has one request on its way
             self._http = aiohttp.ClientSession(
-                connector=connector, timeout=self._timeout, cookie_jar=aiohttp.DummyCookieJar()
+                connector=connector, timeout=aiohttp.ClientTimeout(total=None), cookie_jar=aiohttp.DummyCookieJar()
             )
         return self._http
 
+    async def _resolve(self) -> None:
+        """Know the servers behind names: new addresses are added; gone ones get no sessions, those they have go on."""
+        if not self._names or time.monotonic() < self._resolved_at + RESOLVE_EVERY_S:
+            return
+        urls = []
+        for name in self._names:
+            port = name.port or {"https": 443}.get(name.scheme, 80)
+            try:
+                found = await asyncio.get_running_loop().getaddrinfo(name.hostname, port, type=socket.SOCK_STREAM)
+            except OSError as error:
+                if self.servers:
+                    return  # those known are served on
+                raise UserError(
+                    f"the name {name.hostname!r} of the environment servers has no address: {error}"
+                ) from None
+            hosts = [f"[{address[0]}]" if kind is socket.AF_INET6 else address[0] for kind, *_, address in found]
+            urls += [f"{name.scheme}://{host}:{port}" for host in hosts]
+        known = {server.url: server for server in self.servers}
+        self.servers = self._fixed + [known.get(one) or self._new(one) for one in dict.fromkeys(urls)]
+        self._resolved_at = time.monotonic()
+
     async def tasks(self, suite: str = "virtual") -> list[TaskInfo]:
-        """All tasks of a suite. Raises UserError for an unknown suite or an unreachable server."""
-        return _TASKS.validate_json(await self._first_ask("GET", f"/v1/suites/{suite}/tasks"))
+        """All tasks of a suite. Raises UserError for an unknown suite or unreachable servers."""
+        lost: Exception | None = None
+        await self._resolve()
+        for server in self.servers:
+            try:
+                return _TASKS.validate_json(await server.ask("GET", f"/v1/suites/{suite}/tasks", resend=server.served))
+            except LOST as error:
+                lost = error
+        raise self._unreachable(lost) from lost
 
     async def create(
         self,
@@ -114,13 +139,16 @@ class EnvClient:
         marks: bool = False,
         ttl_s: float = 3600,
         idle_s: float = 300,
+        deadline: float | None = None,
     ) -> list[Session]:
         """`count` sessions on one task and seed, in one call (R38).
 
         tools: True offers all tools of the app, names offer those. distractors: tools of other apps beside them.
         script: scripted moves may be asked for. disturb: what gets in the way. marks: number the elements on the
-        screenshots.
-        Raises UserError for an unreachable server, a wrong token, an unknown task, a server that stays full.
+        screenshots. deadline: `time.monotonic()` at which the rollout ends; no request of these sessions is waited for
+        much longer.
+        Raises UserError for an unreachable server, a wrong token, an unknown task, servers that stay full or lost;
+        EnvFault("reset_failed") where there is no place before the deadline.
         """
         request = CreateSessions(
             suite=suite,
@@ -135,8 +163,62 @@ class EnvClient:
             ttl_s=ttl_s,
             idle_s=idle_s,
         )
-        leases = _LEASES.validate_json(await self._first_ask("POST", "/v1/sessions", request))
-        return [Session(self, lease) for lease in leases]
+        last = time.monotonic() + self.full_deadline_s
+        while True:
+            placed = await self._place(request, deadline)
+            if isinstance(placed, list):
+                return placed
+            reason, pause = placed
+            if deadline is not None and time.monotonic() + pause > min(deadline, last):
+                raise EnvFault("reset_failed", f"no place before the deadline of the rollout: {reason}") from reason
+            if time.monotonic() + pause > last:
+                raise self._no_place(reason) from reason
+            await asyncio.sleep(pause)
+
+    async def _place(self, request: CreateSessions, deadline: float | None) -> list[Session] | tuple[Exception, float]:
+        """Sessions of the least loaded server that gives them; or why there are none, and when to ask again (s)."""
+        await self._resolve()
+        if len(self.servers) > 1:
+            await asyncio.gather(*(server.probe() for server in self.servers if not server.quarantined_s))
+        usable = sorted((server for server in self.servers if not server.quarantined_s), key=lambda s: s.load)
+        pauses = []
+        for server in usable:
+            server.placing += request.count  # others place theirs while this one is on its way
+            try:
+                made = await server.ask("POST", "/v1/sessions", body=request, deadline=deadline)
+                server.served = True
+                server.sessions += request.count
+                return [Session(server, lease, deadline) for lease in _LEASES.validate_json(made)]
+            except Exception as error:
+                if isinstance(error, RefusedError) and error.full:
+                    pauses.append(error.retry_after_s)
+                elif isinstance(error, LOST) or (isinstance(error, RefusedError) and error.not_serving):
+                    server.quarantine()
+                else:
+                    raise
+                server.trouble = error
+            finally:
+                server.placing -= request.count
+        reason = next((server.trouble for server in reversed(usable or self.servers) if server.trouble), None)
+        if not (pauses or any(server.served for server in self.servers)):  # none ever was: a mistake in the set-up
+            raise (reason if isinstance(reason, RefusedError) else self._unreachable(reason)) from reason
+        waits = [server.quarantined_s for server in self.servers if server.quarantined_s]
+        return reason, min([*pauses, *waits], default=0.1)
+
+    def _no_place(self, reason: Exception | None) -> UserError:
+        if isinstance(reason, RefusedError) and reason.full:
+            return UserError(
+                f"{self.url} stayed full for {self.full_deadline_s:.0f} s ({reason.problem.detail}): "
+                "ask for fewer sessions at once, or start it with a larger --max-sessions"
+            )
+        return UserError(
+            f"{self.url} gave no session for {self.full_deadline_s:.0f} s ({reason}): see the server's output"
+        )
+
+    def _unreachable(self, error: Exception | None) -> UserError:
+        if isinstance(error, aiohttp.ClientConnectorError):
+            return UserError(f"no environment server answers at {self.url}: start one with `gui-rl env serve`")
+        return UserError(f"{self.url} broke off ({error or type(error).__name__}): see the server's output")
 
     @contextlib.asynccontextmanager
     async def group(
@@ -149,57 +231,6 @@ class EnvClient:
         finally:
             await asyncio.gather(*(session.close() for session in sessions))
 
-    async def _first_ask(self, method: str, path: str, body: Message | None = None) -> bytes:
-        """A request outside of any session: where no server answers, that is for the user to put right."""
-        try:
-            return await self._ask(method, path, self._token, body)
-        except aiohttp.ClientConnectorError as error:
-            raise UserError(
-                f"no environment server answers at {self.url}: start one with `gui-rl env serve`"
-            ) from error
-        except _LOST as error:
-            raise UserError(
-                f"{self.url} broke off ({error or type(error).__name__}): see the server's output"
-            ) from error
-
-    async def _ask(
-        self, method: str, path: str, token: str, body: Message | None = None, *, resend: bool = False
-    ) -> bytes:
-        """The reply's body. resend: sending it twice is the same as once.
-
-        Raises UserError, EnvFault, RefusedError, and one of `_LOST` when there is no connection.
-        """
-        deadline = time.monotonic() + self.full_deadline_s
-        attempt = 0
-        while True:
-            try:
-                async with self._connected().request(
-                    method,
-                    self.url + path,
-                    data=body.model_dump_json() if body else None,
-                    headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
-                ) as reply:
-                    content = await reply.read()
-            except _LOST:
-                attempt += 1
-                if not resend or attempt > _RESENDS:
-                    raise
-                await asyncio.sleep(_FIRST_PAUSE_S * 2 ** (attempt - 1))
-                continue
-            if reply.status < 400:
-                return content
-            problem = _problem(reply, content)
-            if problem.code == "full":
-                pause = float(reply.headers.get("Retry-After", 1))
-                if time.monotonic() + pause > deadline:
-                    raise UserError(
-                        f"{self.url} stayed full for {self.full_deadline_s:.0f} s ({problem.detail}): "
-                        "ask for fewer sessions at once, or start it with a larger --max-sessions"
-                    )
-                await asyncio.sleep(pause)
-                continue
-            raise _error(problem, self.url)
-
 
 class Session:
     """One lease on an environment, and where its episode is. Not for two tasks at a time.
@@ -209,11 +240,11 @@ class Session:
       episode, step: the next step's key; set by `reset`.
     """
 
-    def __init__(self, client: EnvClient, lease: Lease) -> None:
+    def __init__(self, server: Server, lease: Lease, deadline: float | None = None) -> None:
         self.lease = lease
         self.episode = 0
         self.step_index = 0
-        self._client = client
+        self._server, self._deadline, self._closed = server, deadline, False
 
     @property
     def device(self) -> str:
@@ -234,13 +265,21 @@ class Session:
         self, method: str, verb: str, body: Message | None = None, *, resend: bool = False, lost: Outcome = "env_crash"
     ) -> bytes:
         path = f"/v1/sessions/{self.lease.session}" + (f"/{verb}" if verb else "")
+        server = self._server
         try:
-            return await self._client._ask(method, path, self.lease.token, body, resend=resend)
-        except _LOST as error:
-            raise EnvFault(lost, f"{self._client.url} was lost: {error or type(error).__name__}") from error
+            return await server.ask(method, path, self.lease.token, body, resend=resend, deadline=self._deadline)
+        except LOST as error:
+            server.quarantine()
+            raise EnvFault(lost, f"{server.url} was lost: {error or type(error).__name__}") from error
+        except EnvFault:
+            server.failed()
+            raise
         except RefusedError as error:
             if error.problem.code == "unknown_session":
-                raise EnvFault(lost, f"{error.problem.detail}; or the server was restarted") from error
+                raise EnvFault(lost, f"{server.url}: {error.problem.detail}") from error
+            if error.not_serving:
+                server.quarantine()
+                raise EnvFault(lost, f"{server.url}: {error.problem.detail}") from error
             raise
 
     async def reset(self) -> Observation:
@@ -275,7 +314,12 @@ class Session:
 
     async def evaluate(self) -> EvaluateReply:
         """The verdict on the episode; asking again gives the same. Its outcome may itself be a fault (score None)."""
-        return EvaluateReply.model_validate_json(await self._ask("POST", "evaluate", resend=True, lost="grader_error"))
+        verdict = EvaluateReply.model_validate_json(
+            await self._ask("POST", "evaluate", resend=True, lost="grader_error")
+        )
+        if verdict.score is not None:
+            self._server.ended_well()
+        return verdict
 
     async def script(self) -> ScriptReply:
         """The task's scripted next move (sessions made with script=True)."""
@@ -291,23 +335,8 @@ class Session:
 
     async def close(self) -> None:
         """End the session; one that is gone already is none the worse for it."""
+        if not self._closed:
+            self._closed = True
+            self._server.sessions = max(self._server.sessions - 1, 0)
         with contextlib.suppress(EnvFault):
             await self._ask("DELETE", "", resend=True)
-
-
-def _problem(reply: aiohttp.ClientResponse, content: bytes) -> Problem:
-    try:
-        return Problem.model_validate_json(content)
-    except ValueError:
-        text = content[:200].decode(errors="replace").replace("\n", " ")
-        return Problem(title=reply.reason or "", status=reply.status, code="http_error", detail=text or "no detail")
-
-
-def _error(problem: Problem, url: str) -> Exception:
-    if problem.outcome is not None:
-        return EnvFault(problem.outcome, problem.detail)
-    if problem.code == "unauthorized":
-        return UserError(f"{url} does not accept this token: pass the one that the server was started with")
-    if problem.code in ("unknown_suite", "unknown_task", "unknown_tool", "too_many_sessions", "invalid_request"):
-        return UserError(f"{url} refuses: {problem.detail}")
-    return RefusedError(problem)

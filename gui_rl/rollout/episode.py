@@ -190,7 +190,7 @@ async def play_all(
     `policy_timeout`s of no turn.
     """
     deadline = time.monotonic() + deadline_s
-    options = {**(session or {}), "script": script}
+    options = {**(session or {}), "script": script, "deadline": deadline}
     gate, order = asyncio.Semaphore(parallel), asyncio.Lock()
 
     async def one(spec: Spec, session: Session | None) -> Episode:

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import dataclasses
 import io
 import os
 import signal
@@ -404,16 +405,43 @@ def test_a_killed_renderer_is_lost_at_once_and_the_browser_lives_on(run, chromiu
     run(play())
 
 
-def test_a_page_that_does_not_reply_is_lost(run, chromium, monkeypatch):
+def test_a_page_that_does_not_reply_is_lost(run, chromium):
     async def play():
         async with Browser(chromium) as browser:
             screen = await browser.lease(MOUSE)
-            monkeypatch.setattr("env_servers.browser.TIMEOUT_S", 0.3)
+            screen.timeout_s = 0.3
             with pytest.raises(BrowserLost, match="did not reply"):
                 await screen.call("function () { return new Promise(() => {}) }")
             assert not screen.usable
 
     run(play())
+
+
+def test_a_browser_that_does_not_answer_is_killed_and_replaced(run, chromium, monkeypatch):
+    """Stopped, not dead: its connection stays, and nothing ever comes."""
+
+    async def play(way):
+        async with Browser(chromium) as browser:
+            screen = await browser.lease(MOUSE)
+            (pid,) = set(orphans.browsers_of(os.getpid())) - before
+            os.kill(pid, signal.SIGSTOP)
+            if way == "open":
+                monkeypatch.setattr("env_servers.browser.OPEN_S", 0.5)
+                with pytest.raises(BrowserLost, match="within 0.5 s"):
+                    await browser.lease(dataclasses.replace(MOUSE, name="other"))
+            else:
+                screen.usable = False
+                monkeypatch.setattr("env_servers.browser.CLOSE_S", 0.5)
+                await browser.release(screen)
+            while browser.alive:
+                await asyncio.sleep(0.01)
+            monkeypatch.undo()
+            assert (await (await browser.lease(MOUSE)).view()).width == 200
+            assert browser.launches == 2 and orphans.started(pid) is None
+
+    before = set(orphans.browsers_of(os.getpid()))
+    for way in ("open", "close"):
+        run(play(way))
 
 
 def test_orphans_are_ended_with_their_profile_and_others_are_left(tmp_path):

@@ -1,4 +1,4 @@
-"""The server over HTTP, on real screens: leases, idempotent steps, verdicts, faults, and the life of the process."""
+"""The server over HTTP, on real screens: leases, idempotent steps, verdicts and faults."""
 
 import asyncio
 import base64
@@ -7,24 +7,22 @@ import dataclasses
 import io
 import os
 import signal
-import socket
-import subprocess
-import sys
 import time
 
 import httpx
 import pytest
 from PIL import Image
 from prometheus_client.parser import text_string_to_metric_families
+from wire import Held, good, refused
 
 from env_servers.browser import Browser, BrowserLost
 from env_servers.check import check
 from env_servers.episode import prefix_progress
 from env_servers.errors import UserError
 from env_servers.leases import Refusal
-from env_servers.orphans import browsers_of, labelled, reap, started
-from env_servers.protocol.messages import CreateSessions, Problem, StepRequest
-from env_servers.server import ServerConfig, running_server, serve
+from env_servers.orphans import browsers_of
+from env_servers.protocol.messages import CreateSessions, StepRequest
+from env_servers.server import ServerConfig, running_server
 from env_servers.sessions import SessionStore
 from env_servers.suites import SUITES, tasks
 
@@ -41,51 +39,6 @@ def server(chromium):
 def http(server):
     with httpx.Client(base_url=server.url, timeout=60, trust_env=False) as http:
         yield http
-
-
-class Held:
-    """A session over plain HTTP, with nothing between the test and the wire."""
-
-    def __init__(self, http, lease):
-        self.http, self.lease = http, lease
-        self.path = f"/v1/sessions/{lease['session']}"
-        self.headers = {"Authorization": f"Bearer {lease['token']}"}
-        self.episode = self.at = 0
-
-    def post(self, verb, body=None):
-        return self.http.post(f"{self.path}/{verb}", json=body, headers=self.headers)
-
-    def reset(self):
-        observation = good(self.post("reset"))
-        self.episode, self.at = observation["episode"], 0
-        return observation
-
-    def request(self, action, **more):
-        return {"episode": self.episode, "step": self.at, "action": action, **more}
-
-    def step(self, action, **more):
-        reply = self.post("step", self.request(action, **more))
-        self.at += reply.status_code == 200
-        return reply
-
-    def gui(self, action, **arguments):
-        function = {"mobile": "mobile_use", "desktop": "computer_use", "web": "browser_use"}[self.lease["device"]]
-        return {"name": function, "arguments": {"action": action, **arguments}}
-
-    def close(self):
-        return self.http.delete(self.path, headers=self.headers)
-
-
-def good(reply):
-    assert reply.status_code < 300, reply.text
-    return reply.json()
-
-
-def refused(reply, status, code):
-    assert (reply.status_code, reply.headers["content-type"]) == (status, "application/problem+json"), reply.text
-    problem = Problem.model_validate_json(reply.content)
-    assert (problem.status, problem.code) == (status, code)
-    return problem
 
 
 @pytest.fixture
@@ -510,72 +463,12 @@ def test_the_reaper_runs_by_itself(create, http, server):
     refused(held.post("heartbeat"), 404, "unknown_session")
 
 
-# --- the process -----------------------------------------------------------------------------------------------------
-def test_a_port_in_use_is_one_clear_line(chromium):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(UserError, match=rf"cannot listen on 127.0.0.1:{port} .*--port"):
-            serve(ServerConfig(port=port))
-        command = [sys.executable, "-m", "env_servers.server", "--port", str(port)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-        with pytest.raises(UserError, match="cannot listen"), running_server(ServerConfig(port=port)):
-            pass
-
-
-def test_an_unknown_option_is_an_error():
-    command = [sys.executable, "-m", "env_servers.server", "--colour", "red"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 2 and "colour" in done.stdout + done.stderr
-
-
-def wait_until_gone(pids):
-    deadline = time.monotonic() + 30
-    while alive := [pid for pid in pids if started(pid)]:
-        assert time.monotonic() < deadline, f"still there: {alive}"
-        time.sleep(0.05)
-
-
-def test_a_made_up_token_is_printed_and_sigterm_lets_the_last_step_finish(chromium):
-    command = [sys.executable, "-m", "env_servers.server", "--port", "0"]
-    environment = {key: value for key, value in os.environ.items() if key != "GUI_RL_ENV_TOKEN"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as child:
-        url = child.stdout.readline().split()[-1]
-        token = child.stdout.readline().split()[1]
-        assert url.startswith("http://127.0.0.1:")
-        with httpx.Client(base_url=url, timeout=60, trust_env=False) as http:
-            body = {"task": "shop/checkout", "seed": 1}
-            (lease,) = good(http.post("/v1/sessions", json=body, headers={"Authorization": f"Bearer {token}"}))
-            held = Held(http, lease)
-            held.reset()
-            browsers = browsers_of(child.pid)
-            assert len(browsers) == 1
-            with concurrent.futures.ThreadPoolExecutor(1) as pool:
-                slow = pool.submit(held.step, held.gui("wait", time=1))
-                while not counters(http)[("gui_rl_env_steps_in_flight",)]:
-                    assert not slow.done(), "the step was over before the signal"
-                child.send_signal(signal.SIGTERM)
-                assert good(slow.result())["observation"]["step"] == 1
-        assert child.wait(30) in (0, -signal.SIGTERM)
-        wait_until_gone(browsers)
-
-
-def test_nothing_is_left_of_a_killed_server(chromium):
-    with running_server() as server:
-        (browser,) = [process for process in labelled() if process.owner == server.pid]
-        os.kill(server.pid, signal.SIGKILL)
-        while not browser.orphaned:
-            time.sleep(0.01)
-        reap()
-        wait_until_gone([browser.pid])
-
-
-def test_a_server_ends_with_the_process_that_started_it(chromium, tmp_path):
-    program = "import time; from env_servers.server import running_server\n" + (
-        "with running_server() as server: print(server.pid, flush=True); time.sleep(600)"
+def test_a_session_of_an_earlier_run_is_told_so(create, http):
+    (held,) = create()
+    worker, generation, number = held.lease["session"].split("-")
+    assert generation == held.lease["generation"]
+    other = "0" * len(generation)
+    problem = refused(
+        http.post(f"/v1/sessions/{worker}-{other}-{number}/reset", headers=held.headers), 410, "lost_session"
     )
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as parent:
-        pid = int(parent.stdout.readline())
-        browsers = browsers_of(pid)
-        parent.kill()
-        wait_until_gone([pid, *browsers])
+    assert problem.outcome == "env_crash" and generation in problem.detail
