@@ -27,7 +27,7 @@ from gui_rl.learn.losses import LossConfig, WeightedMetric, composed, log_ratio
 from gui_rl.learn.state import TrainState, state_shardings
 from gui_rl.model import forward, layout
 from gui_rl.model.config import ModelConfig
-from gui_rl.model.params import Placement, ShardingRules
+from gui_rl.model.params import ShardingRules
 
 Metrics = Mapping[str, Float[Array, ""]]
 TrainStep = Callable[[TrainState, Batch], tuple[TrainState, Metrics]]
@@ -72,11 +72,10 @@ def make_train_step(
     where = state_shardings(cfg, optimizer, mesh, rules, specs)
     rows = batch_sharding(mesh, rules)
     everywhere = NamedSharding(mesh, PartitionSpec())
-    constrain = Placement(mesh, rules)
 
     def share(params: Any, micro: Batch, weights: StreamWeights, parts: int):
         with layout.on_mesh(mesh, rules):
-            hidden, balance = forward.hidden_and_balance(params, cfg, micro.inputs, constrain=constrain)
+            hidden, balance = forward.hidden_and_balance(params, cfg, micro.inputs)
             logp, entropy = _target_logprobs(params, cfg, hidden, micro, loss_config.temperature, loss_config.chunk)
         loss, sums = composed(logp, micro, weights, loss_config)
         sums |= _token_metrics(logp, entropy, micro, loss_config)
@@ -114,12 +113,11 @@ def make_scorer(
     It scores a batch for a teacher (`teacher_logp`) or under the trainer's own parameters (`behaviour_logp`).
     """
     rules = ShardingRules() if rules is None else rules
-    constrain = Placement(mesh, rules)
 
     def score(params: Any, batch: Batch) -> Float[Array, "A B T"]:
         def one(micro: Batch):
             with layout.on_mesh(mesh, rules):
-                hidden = forward.hidden(params, cfg, micro.inputs, constrain=constrain)
+                hidden = forward.hidden(params, cfg, micro.inputs)
                 return _target_logprobs(params, cfg, hidden, micro, temperature, chunk)[0]
 
         return jax.lax.map(one, batch)

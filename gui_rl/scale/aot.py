@@ -26,7 +26,7 @@ from gui_rl.model import forward, layout
 from gui_rl.model.cache import KVCache
 from gui_rl.model.config import ModelConfig
 from gui_rl.model.inputs import ModelInputs
-from gui_rl.model.params import Placement, ShardingRules, abstract_params, param_specs, shardings
+from gui_rl.model.params import ShardingRules, abstract_params, param_specs, shardings
 from gui_rl.scale.chips import Topology
 from gui_rl.scale.hlo import collective_bytes
 
@@ -144,11 +144,10 @@ def score(name: str, cfg: ModelConfig, mesh: Mesh, rules: ShardingRules, batch: 
 
 def prefill(cfg: ModelConfig, mesh: Mesh, rules: ShardingRules, inputs: ModelInputs, capacity: int) -> Measured:
     """Prompts into a cache of `capacity` slots a row."""
-    constrain = Placement(mesh, rules)
 
     def run(params: Any, inputs: ModelInputs):
         with layout.on_mesh(mesh, rules):
-            return forward.prefill(params, cfg, inputs, capacity, constrain=constrain)
+            return forward.prefill(params, cfg, inputs, capacity)
 
     rows = NamedSharding(mesh, rules.spec(("batch",)))
     out = (rows, _cache_shardings(mesh, rules))
@@ -158,10 +157,11 @@ def prefill(cfg: ModelConfig, mesh: Mesh, rules: ShardingRules, inputs: ModelInp
 
 def decode(cfg: ModelConfig, mesh: Mesh, rules: ShardingRules, rows: int, capacity: int) -> Measured:
     """One token for every row."""
-    constrain, where = Placement(mesh, rules), _cache_shardings(mesh, rules)
+    where = _cache_shardings(mesh, rules)
 
     def run(params: Any, kv: KVCache, tokens: Any, active: Any):
-        hidden, kv = forward.decode(params, cfg, kv, tokens, active, constrain=constrain)
+        with layout.on_mesh(mesh, rules):
+            hidden, kv = forward.decode(params, cfg, kv, tokens, active)
         return jnp.argmax(forward.logits(params, cfg, hidden), axis=-1).astype(jnp.int32), kv
 
     text = cfg.text
