@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from gui_rl.model import attention, cache, moe, rope, text, vision
-from gui_rl.model.cache import KVCache
+from gui_rl.model.cache import KVCache, Recent
 from gui_rl.model.config import ModelConfig
 from gui_rl.model.inputs import ModelInputs, VisualFeatures
 
@@ -157,10 +157,11 @@ def extend(
 
     def attend(number: Any, state: Any, query: Array, key: Array, value: Array) -> tuple[Array, Any, None]:
         keys, values = (
-            store.at[number, rows, slots].set(new.astype(store.dtype), mode="drop")
+            store.at[number, rows, :, slots].set(new.astype(store.dtype), mode="drop")
             for store, new in zip(state, (key, value), strict=True)
         )
-        return attention.attend(query, keys[number], values[number], mask), (keys, values), None
+        held = keys[number].swapaxes(1, 2), values[number].swapaxes(1, 2)
+        return attention.attend(query, *held, mask), (keys, values), None
 
     out, (key, value), _, _ = _decode(params, cfg, inputs, visual, attend, (kv.key, kv.value))
     added = jnp.sum(filled, axis=1, dtype=jnp.int32)
@@ -173,34 +174,38 @@ def decode(
     params: Any,
     cfg: ModelConfig,
     kv: KVCache,
+    recent: Recent,
     tokens: Int[Array, " B"],
     active: Bool[Array, " B"],
-) -> tuple[Float[Array, "B D"], KVCache]:
-    """One step: appends `tokens` to the active rows and returns the hidden state after them. Donate `kv`.
+) -> tuple[Float[Array, "B D"], Recent]:
+    """One step: appends `tokens` to the active rows and returns the hidden state after them. Donate `recent`.
 
-    Inactive rows stay as they are (their hidden state is meaningless), and so does a row whose cache is full.
+    The cache itself stays as it is until `cache.settle`. Inactive rows get nothing (their hidden state is meaningless),
+    and so does a row whose cache is full.
     """
-    grows = active & (kv.lengths < kv.capacity)
-    rows = jnp.arange(tokens.shape[0])
-    slots = jnp.where(grows, kv.lengths, kv.capacity)  # a slot beyond the last: the write is dropped
-    mask = cache.visible(kv)
+    grows = cache.growing(kv, recent, active)
+    seen = cache.visible(kv, recent)
 
     def attend(number: Any, state: Any, query: Array, key: Array, value: Array) -> tuple[Array, Any, None]:
+        start = (number, 0, 0, recent.steps, 0)
         keys, values = (
-            store.at[number, rows, slots].set(new[:, 0].astype(store.dtype), mode="drop")
+            jax.lax.dynamic_update_slice(store, new.swapaxes(1, 2)[None].astype(store.dtype), start)
             for store, new in zip(state, (key, value), strict=True)
         )
-        return attention.attend(query, keys[number], values[number], mask), (keys, values), None
+        stores = ((kv.key[number], kv.value[number]), (keys[number], values[number]))
+        parts = [(*store, mask) for store, mask in zip(stores, seen, strict=True)]
+        return attention.attend_to_stores(query[:, 0], parts)[:, None], (keys, values), None
 
     x = text.embed(params["text"], cfg, tokens[:, None])
-    positions = jnp.broadcast_to(kv.positions[:, None, None], (tokens.shape[0], 3, 1))
+    places = kv.positions + recent.counts
+    positions = jnp.broadcast_to(places[:, None, None], (tokens.shape[0], 3, 1))
     rotary = rope.text_rotary(positions, cfg.text.head_dim, cfg.text.rope_theta, cfg.text.mrope_section)
     with jax.named_scope("decoder"):
         out, (key, value), _, _ = text.decode_layers(
-            params["text"], cfg, x, rotary, attend, (kv.key, kv.value), None, None, active[:, None]
+            params["text"], cfg, x, rotary, attend, (recent.key, recent.value), None, None, active[:, None]
         )
-    step = grows.astype(jnp.int32)
-    return out[:, 0], KVCache(key=key, value=value, lengths=kv.lengths + step, positions=kv.positions + step)
+    counts = recent.counts + grows.astype(jnp.int32)
+    return out[:, 0], Recent(key=key, value=value, steps=recent.steps + 1, counts=counts)
 
 
 def _head(equation: str, hidden: Array, weight: Array) -> Array:

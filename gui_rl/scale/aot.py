@@ -22,7 +22,7 @@ from gui_rl.errors import UserError
 from gui_rl.learn.losses import LossConfig
 from gui_rl.learn.state import abstract_state, state_shardings
 from gui_rl.learn.step import make_scorer, make_train_step
-from gui_rl.model import forward, layout
+from gui_rl.model import cache, forward, layout
 from gui_rl.model.cache import KVCache
 from gui_rl.model.config import ModelConfig
 from gui_rl.model.inputs import ModelInputs
@@ -161,11 +161,11 @@ def decode(cfg: ModelConfig, mesh: Mesh, rules: ShardingRules, rows: int, capaci
 
     def run(params: Any, kv: KVCache, tokens: Any, active: Any):
         with layout.on_mesh(mesh, rules):
-            hidden, kv = forward.decode(params, cfg, kv, tokens, active)
-        return jnp.argmax(forward.logits(params, cfg, hidden), axis=-1).astype(jnp.int32), kv
+            hidden, recent = forward.decode(params, cfg, kv, cache.recent(kv, 1), tokens, active)
+        return jnp.argmax(forward.logits(params, cfg, hidden), axis=-1).astype(jnp.int32), cache.settle(kv, recent)
 
     text = cfg.text
-    shape = (text.num_hidden_layers, rows, capacity, text.num_key_value_heads, text.head_dim)
+    shape = (text.num_hidden_layers, rows, text.num_key_value_heads, capacity, text.head_dim)
     filled = jax.ShapeDtypeStruct((rows,), jnp.int32)
     store = jax.ShapeDtypeStruct(shape, jnp.dtype(cfg.dtype))
     kv = KVCache(key=store, value=store, lengths=filled, positions=filled)
@@ -206,7 +206,7 @@ def needed_bytes(message: str) -> float | None:
 
 
 def _cache_shardings(mesh: Mesh, rules: ShardingRules) -> KVCache:
-    store = NamedSharding(mesh, rules.spec((None, "batch", None, "kv_heads", None)))
+    store = NamedSharding(mesh, rules.spec((None, "batch", "kv_heads", None, None)))
     row = NamedSharding(mesh, rules.spec(("batch",)))
     return KVCache(key=store, value=store, lengths=row, positions=row)
 

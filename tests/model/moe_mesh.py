@@ -74,7 +74,7 @@ def whole_model() -> float:
 
     def decode(params, kv, tokens, active, where):
         with within(where):
-            return forward.decode(params, cfg, kv, tokens, active)[0]
+            return forward.decode(params, cfg, kv, cache.recent(kv, 1), tokens, active)[0]
 
     step = jax.jit(decode, static_argnums=4)
     tokens, active = jnp.array([3, 5, 7]), jnp.ones(3, bool)
