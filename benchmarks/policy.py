@@ -130,7 +130,6 @@ def decoding(name: str, model, cfg, params) -> list[Figure]:
                 out = programs.advance(decoding_params, slots, banned, cfg=cfg, rows=rows, stride=NEW + 1)
                 assert (np.asarray(out.counts) == count).all()
 
-            answer(1), answer(NEW + 1)
             return seconds(lambda: answer(NEW + 1)) - seconds(lambda: answer(1))
 
         given = torch_inputs(ids, patches)
