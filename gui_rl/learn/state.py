@@ -155,5 +155,6 @@ def init_state(
     else:
         params = jax.jit(lambda tree: jax.tree.map(jnp.copy, tree), out_shardings=where.params)(params)
     opt_state = jax.jit(optimizer.init, out_shardings=where.opt_state)(params)
-    step = jax.device_put(jnp.zeros((), jnp.int32), where.step)
-    return TrainState(step=step, params=params, opt_state=opt_state, key=jax.device_put(key, where.key))
+    begin = jax.jit(lambda key: (jnp.zeros((), jnp.int32), key), out_shardings=(where.step, where.key))
+    step, key = begin(key)  # not put there: a mesh of several processes has devices that this one cannot reach
+    return TrainState(step=step, params=params, opt_state=opt_state, key=key)

@@ -28,7 +28,7 @@ from gui_rl.learn.losses import LossConfig, WeightedMetric, composed, log_ratio
 from gui_rl.learn.state import TrainState, state_shardings
 from gui_rl.model import forward, layout
 from gui_rl.model.config import ModelConfig
-from gui_rl.model.params import Placement, ShardingRules
+from gui_rl.model.params import ShardingRules
 
 Metrics = Mapping[str, Float[Array, ""]]
 TrainStep = Callable[[TrainState, Batch], tuple[TrainState, Metrics]]
@@ -75,14 +75,13 @@ def make_train_step(
     where = state_shardings(cfg, optimizer, mesh, rules, specs)
     rows = batch_sharding(mesh, rules)
     everywhere = NamedSharding(mesh, PartitionSpec())
-    constrain = Placement(mesh, rules)
     exact = loss_config.kl_estimator == "full"
     if exact != bool(heads):
         raise UserError('the KL estimator "full" and the teachers\' heads belong together: give both, or neither')
 
     def share(params: Any, heads: Any, micro: Batch, weights: StreamWeights, parts: int):
         with layout.on_mesh(mesh, rules):
-            hidden, balance = forward.hidden_and_balance(params, cfg, micro.inputs, constrain=constrain)
+            hidden, balance = forward.hidden_and_balance(params, cfg, micro.inputs)
             logp, entropy = _target_logprobs(params, cfg, hidden, micro, loss_config.temperature, loss_config.chunk)
             divergence = _exact_divergence(params, cfg, hidden, heads, micro, loss_config) if exact else None
         loss, sums = composed(logp, micro, weights, loss_config, divergence)
@@ -124,12 +123,11 @@ def make_scorer(
     It scores a batch for a teacher (`teacher_logp`) or under the trainer's own parameters (`behaviour_logp`).
     """
     rules = ShardingRules() if rules is None else rules
-    constrain = Placement(mesh, rules)
 
     def score(params: Any, batch: Batch) -> Float[Array, "A B T"]:
         def one(micro: Batch):
             with layout.on_mesh(mesh, rules):
-                hidden = forward.hidden(params, cfg, micro.inputs, constrain=constrain)
+                hidden = forward.hidden(params, cfg, micro.inputs)
                 return _target_logprobs(params, cfg, hidden, micro, temperature, chunk)[0]
 
         return jax.lax.map(one, batch)

@@ -27,7 +27,7 @@ from gui_rl.errors import UserError
 from gui_rl.learn.step import batch_sharding, make_scorer, place
 from gui_rl.model import forward, layout
 from gui_rl.model.config import ModelConfig
-from gui_rl.model.params import Placement, ShardingRules
+from gui_rl.model.params import ShardingRules
 
 Routing = Literal["platform", "random", "unified"]
 ROUTINGS: tuple[Routing, ...] = ("platform", "random", "unified")
@@ -107,12 +107,11 @@ class LocalTeacher:
 
 def _make_states(cfg: ModelConfig, mesh: Any, rules: ShardingRules):
     """Compiles `(params, batch [A, B, ...]) -> hidden states [A, B, T, E]`."""
-    constrain = Placement(mesh, rules)
 
     def states(params: Any, batch: Batch) -> Float[Array, "A B T E"]:
         def one(micro: Batch):
             with layout.on_mesh(mesh, rules):
-                return forward.hidden(params, cfg, micro.inputs, constrain=constrain)
+                return forward.hidden(params, cfg, micro.inputs)
 
         return jax.lax.map(one, batch)
 

@@ -7,6 +7,9 @@ The XLA implementation here is the reference and runs everywhere. Where the call
 (`gui_rl.model.kernels`). `choose` is the one place that says when, and why not.
 """
 
+import functools
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 from flax import struct
@@ -131,6 +134,34 @@ def attend(
         one_shard, mesh=where.mesh, in_specs=(heads, kv_heads, kv_heads, rows), out_specs=heads, check_vma=False
     )
     return split(query, key, value, mask)
+
+
+def attend_to_stores(
+    query: Float[Array, "B H Dh"], stores: Sequence[tuple[Array, Array, Array]]
+) -> Float[Array, "B H*Dh"]:
+    """One query a row over several stores at once: keys and values [B, K, S, Dh] each, and a mask [B, S].
+
+    As `attend` gives for the stores joined, which they need not be.
+    """
+    batch, heads, dim = query.shape
+    groups = stores[0][0].shape[1]
+    grouped = (query * dim**-0.5).reshape(batch, groups, heads // groups, dim)
+    scores = [
+        jnp.where(
+            mask[:, None, None],
+            jnp.einsum("bkgd,bksd->bkgs", grouped, key, preferred_element_type=jnp.float32),
+            jnp.float32(-1e30),
+        )
+        for key, _, mask in stores
+    ]
+    highest = functools.reduce(jnp.maximum, [jnp.max(part, axis=-1, keepdims=True) for part in scores])
+    powers = [jnp.exp(part - highest) for part in scores]
+    total = sum(jnp.sum(part, axis=-1, keepdims=True) for part in powers)
+    mixed = sum(
+        jnp.einsum("bkgs,bksd->bkgd", (part / total).astype(value.dtype), value)
+        for part, (_, value, _) in zip(powers, stores, strict=True)
+    )
+    return mixed.reshape(batch, heads * dim)
 
 
 def _attend_xla(query: Array, key: Array, value: Array, mask: Mask) -> Float[Array, "B T H*Dh"]:

@@ -1,10 +1,13 @@
 """The key-value cache of sampling: fixed shapes, one row a sequence, so that a decoding step compiles once.
 
-In: keys and values of prefilled rows, then of one token a step. Out: the filled part, through `visible`. Slots fill
-from 0 on; a row may be replaced by another row while its neighbours go on (`insert`), or be repeated for a group that
-shares its prompt (`take`).
+In: keys and values of prefilled rows (`KVCache`), then of one token a step (`Recent`). Out: who sees what (`visible`),
+and the cache with the decoded tokens in it (`settle`). Slots fill from 0 on; a row may be replaced by another row while
+its neighbours go on (`insert`), or be repeated for a group that shares its prompt (`take`).
+While tokens are decoded the cache is only read: a step writes one slice, at the same place for all rows, into the few
+slots of `Recent`. Rows of different lengths would each have to be written at a place of their own.
 """
 
+import jax
 import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Bool, Float, Int
@@ -14,26 +17,40 @@ from gui_rl.model.config import ModelConfig
 
 @struct.dataclass
 class KVCache:
-    """Axes: L layers, B rows, S slots (capacity), K key-value heads, Dh head size.
+    """Axes: L layers, B rows, K key-value heads, S slots (capacity), Dh head size.
 
     lengths    filled slots of every row
     positions  rotary position of the next token (after an image it is not the number of tokens)
     """
 
-    key: Float[Array, "L B S K Dh"]
-    value: Float[Array, "L B S K Dh"]
+    key: Float[Array, "L B K S Dh"]
+    value: Float[Array, "L B K S Dh"]
     lengths: Int[Array, " B"]
     positions: Int[Array, " B"]
 
     @property
     def capacity(self) -> int:
-        return self.key.shape[2]
+        return self.key.shape[3]
+
+
+@struct.dataclass
+class Recent:
+    """What was decoded since the cache was last settled: R steps at most.
+
+    steps   steps taken
+    counts  tokens that a row got: in its first `counts` slots. A row that is left out of a step gets no more.
+    """
+
+    key: Float[Array, "L B K R Dh"]
+    value: Float[Array, "L B K R Dh"]
+    steps: Int[Array, ""]
+    counts: Int[Array, " B"]
 
 
 def empty(cfg: ModelConfig, rows: int, capacity: int) -> KVCache:
     """A cache without content, in the compute dtype."""
     text = cfg.text
-    shape = (text.num_hidden_layers, rows, capacity, text.num_key_value_heads, text.head_dim)
+    shape = (text.num_hidden_layers, rows, text.num_key_value_heads, capacity, text.head_dim)
     return KVCache(
         key=jnp.zeros(shape, cfg.dtype),
         value=jnp.zeros(shape, cfg.dtype),
@@ -53,8 +70,9 @@ def from_rows(
     length = key.shape[2]
     if length > capacity:
         raise ValueError(f"a cache of {capacity} slots cannot hold rows of {length} tokens")
-    room = ((0, 0), (0, 0), (0, capacity - length), (0, 0), (0, 0))
-    return KVCache(key=jnp.pad(key, room), value=jnp.pad(value, room), lengths=lengths, positions=positions)
+    room = ((0, 0), (0, 0), (0, 0), (0, capacity - length), (0, 0))
+    key, value = (jnp.pad(store.swapaxes(2, 3), room) for store in (key, value))
+    return KVCache(key=key, value=value, lengths=lengths, positions=positions)
 
 
 def take(cache: KVCache, rows: Int[Array, " N"]) -> KVCache:
@@ -74,6 +92,41 @@ def insert(cache: KVCache, rows: Int[Array, " N"], new: KVCache) -> KVCache:
     )
 
 
-def visible(cache: KVCache) -> Bool[Array, "B 1 S"]:
-    """The mask of a step that writes one token a row: it sees the filled slots and itself."""
-    return (jnp.arange(cache.capacity)[None, :] <= cache.lengths[:, None])[:, None, :]
+def recent(cache: KVCache, steps: int) -> Recent:
+    """Room for `steps` steps of decoding (no more than the cache has slots)."""
+    layers, rows, heads, capacity, dim = cache.key.shape
+    shape = (layers, rows, heads, min(steps, capacity), dim)
+    zeros = jnp.zeros(shape, cache.key.dtype)
+    return Recent(key=zeros, value=zeros, steps=jnp.int32(0), counts=jnp.zeros(rows, jnp.int32))
+
+
+def growing(cache: KVCache, recent: Recent, active: Bool[Array, " B"]) -> Bool[Array, " B"]:
+    """The rows that the next step gives a token: the active ones that are not full."""
+    return active & (cache.lengths + recent.counts < cache.capacity)
+
+
+def visible(cache: KVCache, recent: Recent) -> tuple[Bool[Array, "B S"], Bool[Array, "B R"]]:
+    """What the next step sees: the filled slots, and of the recent ones those of its row and its own."""
+    held = jnp.arange(cache.capacity) < cache.lengths[:, None]
+    return held, jnp.arange(recent.key.shape[3]) <= recent.counts[:, None]
+
+
+def settle(cache: KVCache, recent: Recent) -> KVCache:
+    """The cache with the recent tokens appended to their rows. Donate `cache`."""
+    slots = recent.key.shape[3]
+
+    def row(store: Array, new: Array, length: Array, count: Array) -> Array:
+        start = jnp.minimum(length, store.shape[2] - slots)  # near the end the window begins before the new tokens
+        old = jax.lax.dynamic_slice_in_dim(store, start, slots, axis=2)
+        place = jnp.arange(slots) - (length - start)
+        moved = jnp.take(new, jnp.maximum(place, 0), axis=2)
+        merged = jnp.where(((place >= 0) & (place < count))[:, None], moved, old)
+        return jax.lax.dynamic_update_slice_in_dim(store, merged, start, axis=2)
+
+    rows = jax.vmap(row, in_axes=(1, 1, 0, 0), out_axes=1)
+    return KVCache(
+        key=rows(cache.key, recent.key, cache.lengths, recent.counts),
+        value=rows(cache.value, recent.value, cache.lengths, recent.counts),
+        lengths=cache.lengths + recent.counts,
+        positions=cache.positions + recent.counts,
+    )

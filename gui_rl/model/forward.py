@@ -2,6 +2,7 @@
 (params, cfg, ...).
 
 In: parameters (`gui_rl.model.params`) and `ModelInputs`. Out: arrays. Nothing here has state; jit it with `cfg` static.
+How arrays are split over a mesh is declared around the call (`layout.on_mesh`).
 """
 
 from collections.abc import Callable, Sequence
@@ -12,18 +13,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from gui_rl.model import attention, cache, moe, rope, text, vision
-from gui_rl.model.cache import KVCache
+from gui_rl.model.cache import KVCache, Recent
 from gui_rl.model.config import ModelConfig
 from gui_rl.model.inputs import ModelInputs, VisualFeatures
-from gui_rl.model.text import Constrain
 
 LOGITS = 2**25
 """Logits that exist at a time (128 MiB): 220 tokens of Qwen's vocabulary."""
-
-
-def unconstrained(x: Array) -> Array:
-    """The default `constrain`: leaves the sharding of activations to the compiler."""
-    return x
 
 
 def encode_images(params: Any, cfg: ModelConfig, inputs: ModelInputs) -> VisualFeatures:
@@ -31,26 +26,20 @@ def encode_images(params: Any, cfg: ModelConfig, inputs: ModelInputs) -> VisualF
     return vision.encode(params["vision"], cfg.vision, inputs, cfg.dtype, cfg.scan_layers, cfg.remat)
 
 
-def hidden(
-    params: Any, cfg: ModelConfig, inputs: ModelInputs, *, constrain: Constrain = unconstrained
-) -> Float[Array, "B T D"]:
-    """Final hidden states (after the last norm) of packed rows.
-
-    `constrain` pins the sharding of activations at block boundaries; a `params.Placement` does so for a mesh, and
-    tells mixtures of experts where to exchange tokens.
-    """
-    return hidden_and_balance(params, cfg, inputs, constrain=constrain)[0]
+def hidden(params: Any, cfg: ModelConfig, inputs: ModelInputs) -> Float[Array, "B T D"]:
+    """Final hidden states (after the last norm) of packed rows."""
+    return hidden_and_balance(params, cfg, inputs)[0]
 
 
 def hidden_and_balance(
-    params: Any, cfg: ModelConfig, inputs: ModelInputs, *, constrain: Constrain = unconstrained
+    params: Any, cfg: ModelConfig, inputs: ModelInputs
 ) -> tuple[Float[Array, "B T D"], Float[Array, ""]]:
     """Like `hidden`, with the load-balancing loss of the experts (`moe.balance_loss`; 0 in a dense model).
 
     Training adds it to its loss, times `cfg.text.router_aux_loss_coef`. Padding does not count.
     """
     visual = encode_images(params, cfg, inputs) if inputs.patches.shape[1] else None
-    out, load = _hidden(params, cfg, inputs, visual, constrain)
+    out, load = _hidden(params, cfg, inputs, visual)
     if load is None:
         return out, jnp.zeros((), jnp.float32)
     return out, moe.balance_loss(load, cfg.text.num_experts_per_tok)
@@ -61,22 +50,20 @@ def hidden_from_features(
     cfg: ModelConfig,
     inputs: ModelInputs,
     visual: VisualFeatures | None,
-    *,
-    constrain: Constrain = unconstrained,
 ) -> Float[Array, "B T D"]:
     """Like `hidden`, with the images already encoded (None: rows without images)."""
-    return _hidden(params, cfg, inputs, visual, constrain)[0]
+    return _hidden(params, cfg, inputs, visual)[0]
 
 
 def _hidden(
-    params: Any, cfg: ModelConfig, inputs: ModelInputs, visual: VisualFeatures | None, constrain: Constrain
+    params: Any, cfg: ModelConfig, inputs: ModelInputs, visual: VisualFeatures | None
 ) -> tuple[Float[Array, "B T D"], Float[Array, "L 2 E"] | None]:
     mask = attention.causal_mask(inputs.segments, inputs.branches)
 
     def attend(number: Any, state: None, query: Array, key: Array, value: Array) -> tuple[Array, None, None]:
         return attention.attend(query, key, value, mask), state, None
 
-    out, _, _, load = _decode(params, cfg, inputs, visual, attend, None, constrain)
+    out, _, _, load = _decode(params, cfg, inputs, visual, attend, None)
     return out, load
 
 
@@ -156,16 +143,14 @@ def _in_chunks(function: Callable[[Any], tuple[Array, ...]], arrays: tuple[Array
     return tuple(part.swapaxes(0, 1).reshape(batch, count * step)[:, :length] for part in parts)
 
 
-def prefill(
-    params: Any, cfg: ModelConfig, inputs: ModelInputs, capacity: int, *, constrain: Constrain = unconstrained
-) -> tuple[Float[Array, "B D"], KVCache]:
+def prefill(params: Any, cfg: ModelConfig, inputs: ModelInputs, capacity: int) -> tuple[Float[Array, "B D"], KVCache]:
     """Runs right-padded rows of one segment each; returns the hidden state at every row's last token, and a cache of
     `capacity` slots.
 
     A row of padding alone gives a meaningless hidden state and a cache row of length 0. Branches are not looked at.
     """
     visual = encode_images(params, cfg, inputs) if inputs.patches.shape[1] else None
-    return prefill_from_features(params, cfg, inputs, visual, capacity, constrain=constrain)
+    return prefill_from_features(params, cfg, inputs, visual, capacity)
 
 
 def prefill_from_features(
@@ -174,8 +159,6 @@ def prefill_from_features(
     inputs: ModelInputs,
     visual: VisualFeatures | None,
     capacity: int,
-    *,
-    constrain: Constrain = unconstrained,
 ) -> tuple[Float[Array, "B D"], KVCache]:
     """Like `prefill`, with the images already encoded (None: rows without images)."""
     mask = attention.causal_mask(inputs.segments, jnp.zeros_like(inputs.segments))
@@ -183,7 +166,7 @@ def prefill_from_features(
     def attend(number: Any, state: None, query: Array, key: Array, value: Array) -> tuple[Array, None, Any]:
         return attention.attend(query, key, value, mask), state, (key, value)
 
-    out, _, (key, value), _ = _decode(params, cfg, inputs, visual, attend, None, constrain)
+    out, _, (key, value), _ = _decode(params, cfg, inputs, visual, attend, None)
     filled = inputs.segments > 0
     lengths = jnp.sum(filled, axis=1, dtype=jnp.int32)
     following = jnp.max(jnp.where(filled[:, None], inputs.positions, -1), axis=(1, 2)) + 1
@@ -197,8 +180,6 @@ def extend(
     kv: KVCache,
     inputs: ModelInputs,
     visual: VisualFeatures | None,
-    *,
-    constrain: Constrain = unconstrained,
 ) -> tuple[Float[Array, "B D"], KVCache]:
     """Appends right-padded rows to the rows of a cache; the hidden state at every row's last token. Donate `kv`.
 
@@ -212,12 +193,13 @@ def extend(
 
     def attend(number: Any, state: Any, query: Array, key: Array, value: Array) -> tuple[Array, Any, None]:
         keys, values = (
-            store.at[number, rows, slots].set(new.astype(store.dtype), mode="drop")
+            store.at[number, rows, :, slots].set(new.astype(store.dtype), mode="drop")
             for store, new in zip(state, (key, value), strict=True)
         )
-        return attention.attend(query, keys[number], values[number], mask), (keys, values), None
+        held = keys[number].swapaxes(1, 2), values[number].swapaxes(1, 2)
+        return attention.attend(query, *held, mask), (keys, values), None
 
-    out, (key, value), _, _ = _decode(params, cfg, inputs, visual, attend, (kv.key, kv.value), constrain)
+    out, (key, value), _, _ = _decode(params, cfg, inputs, visual, attend, (kv.key, kv.value))
     added = jnp.sum(filled, axis=1, dtype=jnp.int32)
     following = jnp.max(jnp.where(filled[:, None], inputs.positions, -1), axis=(1, 2)) + 1
     last = jnp.take_along_axis(out, jnp.maximum(added - 1, 0)[:, None, None], axis=1)[:, 0]
@@ -228,36 +210,38 @@ def decode(
     params: Any,
     cfg: ModelConfig,
     kv: KVCache,
+    recent: Recent,
     tokens: Int[Array, " B"],
     active: Bool[Array, " B"],
-    *,
-    constrain: Constrain = unconstrained,
-) -> tuple[Float[Array, "B D"], KVCache]:
-    """One step: appends `tokens` to the active rows and returns the hidden state after them. Donate `kv`.
+) -> tuple[Float[Array, "B D"], Recent]:
+    """One step: appends `tokens` to the active rows and returns the hidden state after them. Donate `recent`.
 
-    Inactive rows stay as they are (their hidden state is meaningless), and so does a row whose cache is full.
+    The cache itself stays as it is until `cache.settle`. Inactive rows get nothing (their hidden state is meaningless),
+    and so does a row whose cache is full.
     """
-    grows = active & (kv.lengths < kv.capacity)
-    rows = jnp.arange(tokens.shape[0])
-    slots = jnp.where(grows, kv.lengths, kv.capacity)  # a slot beyond the last: the write is dropped
-    mask = cache.visible(kv)
+    grows = cache.growing(kv, recent, active)
+    seen = cache.visible(kv, recent)
 
     def attend(number: Any, state: Any, query: Array, key: Array, value: Array) -> tuple[Array, Any, None]:
+        start = (number, 0, 0, recent.steps, 0)
         keys, values = (
-            store.at[number, rows, slots].set(new[:, 0].astype(store.dtype), mode="drop")
+            jax.lax.dynamic_update_slice(store, new.swapaxes(1, 2)[None].astype(store.dtype), start)
             for store, new in zip(state, (key, value), strict=True)
         )
-        return attention.attend(query, keys[number], values[number], mask), (keys, values), None
+        stores = ((kv.key[number], kv.value[number]), (keys[number], values[number]))
+        parts = [(*store, mask) for store, mask in zip(stores, seen, strict=True)]
+        return attention.attend_to_stores(query[:, 0], parts)[:, None], (keys, values), None
 
     x = text.embed(params["text"], cfg, tokens[:, None])
-    positions = jnp.broadcast_to(kv.positions[:, None, None], (tokens.shape[0], 3, 1))
+    places = kv.positions + recent.counts
+    positions = jnp.broadcast_to(places[:, None, None], (tokens.shape[0], 3, 1))
     rotary = rope.text_rotary(positions, cfg.text.head_dim, cfg.text.rope_theta, cfg.text.mrope_section)
     with jax.named_scope("decoder"):
         out, (key, value), _, _ = text.decode_layers(
-            params["text"], cfg, x, rotary, attend, (kv.key, kv.value), None, None, active[:, None], constrain
+            params["text"], cfg, x, rotary, attend, (recent.key, recent.value), None, None, active[:, None]
         )
-    step = grows.astype(jnp.int32)
-    return out[:, 0], KVCache(key=key, value=value, lengths=kv.lengths + step, positions=kv.positions + step)
+    counts = recent.counts + grows.astype(jnp.int32)
+    return out[:, 0], Recent(key=key, value=value, steps=recent.steps + 1, counts=counts)
 
 
 def _head(equation: str, hidden: Array, weight: Array) -> Array:
@@ -271,7 +255,6 @@ def _decode(
     visual: VisualFeatures | None,
     attend: text.Attend,
     state: Any,
-    constrain: Constrain,
 ) -> tuple[Array, Any, Any, Array | None]:
     x = text.embed(params["text"], cfg, inputs.tokens)
     if visual is not None:
@@ -288,5 +271,4 @@ def _decode(
             visual,
             inputs.visual_index if visual is not None else None,
             inputs.segments > 0,
-            constrain,
         )

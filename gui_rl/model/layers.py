@@ -64,19 +64,31 @@ def gather_rows(rows: Float[Array, "B M D"], index: Int[Array, "B T"]) -> Float[
 
 
 def run_layers(
-    step: Callable[[Any, Any, Any], tuple[Any, Any]], carry: Any, stacked: Any, count: int, scan: bool, remat: Remat
+    step: Callable[[Any, Any, Any], tuple[Any, Any]], carry: Any, layers: Any, count: int, scan: bool, remat: Remat
 ) -> tuple[Any, Any]:
     """`carry, kept = step(carry, layer number, layer parameters)` for each layer; returns (carry, stacked `kept`).
 
     `scan` compiles one layer and loops over them (the number is then traced); otherwise the layers are unrolled (the
-    number is then an int). `remat` says which of a layer's activations the backward pass computes again.
+    number is then an int), and so are layers that come as a tuple instead of stacked. `remat` says which of a layer's
+    activations the backward pass computes again.
     """
-    if scan:
-        body = step if remat == "none" else jax.checkpoint(step, policy=KEPT[remat])
-        return jax.lax.scan(lambda carry, layer: body(carry, *layer), carry, (jnp.arange(count), stacked))
-    body = step if remat == "none" else jax.checkpoint(step, policy=KEPT[remat], static_argnums=1)
+    if scan and not isinstance(layers, tuple):
+        body = rematerialised(step, remat)
+        return jax.lax.scan(lambda carry, layer: body(carry, *layer), carry, (jnp.arange(count), layers))
+    body = rematerialised(step, remat, static_argnums=1)
     kept = []
     for number in range(count):
-        carry, item = body(carry, number, jax.tree.map(lambda leaf: leaf[number], stacked))  # noqa: B023
+        carry, item = body(carry, number, _layer(layers, number))
         kept.append(item)
     return carry, jax.tree.map(lambda *items: jnp.stack(items), *kept)
+
+
+def rematerialised(function: Callable, remat: Remat, **options: Any) -> Callable:
+    """`function`, of which the backward pass finds again what `remat` says; `options` are `jax.checkpoint`'s."""
+    return function if remat == "none" else jax.checkpoint(function, policy=KEPT[remat], **options)
+
+
+def _layer(layers: Any, number: int) -> Any:
+    if isinstance(layers, tuple):
+        return layers[number]
+    return jax.tree.map(lambda leaf: leaf[number], layers)

@@ -1,8 +1,9 @@
 """How the arrays of a program are split over devices, for the layers inside it that must know.
 
 In: a mesh and sharding rules, declared around the trace of a jitted function (`on_mesh`). Out: `current`, read by
-attention in order to run a kernel on each shard; `split_rows`, which keeps activations split by rows; `on_each_shard`,
-which runs a function on each shard's rows. Without a declaration nothing is constrained, and attention is XLA's.
+attention in order to run a kernel on each shard, and by mixtures of experts in order to exchange tokens; `split_rows`,
+which keeps activations split by rows; `on_each_shard`, which runs a function on each shard's rows. Without a
+declaration nothing is constrained, and attention is XLA's.
 """
 
 import contextlib
@@ -17,7 +18,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float
 
 from gui_rl.errors import UserError
-from gui_rl.model.params import ShardingRules
+from gui_rl.model.params import ShardingRules, mesh_axes
 
 Kernel = Literal["auto", "xla", "splash", "cudnn"]
 
@@ -37,8 +38,7 @@ class Layout:
 
     def mesh_axes(self, axis: str) -> tuple[str, ...]:
         """The mesh axes that a logical axis is split over."""
-        split = self.rules.spec((axis,))[0] or ()
-        return (split,) if isinstance(split, str) else split
+        return mesh_axes(self.rules.spec((axis,))[0])
 
     def ways(self, axis: str) -> int:
         """Into how many parts a logical axis is split."""
@@ -69,7 +69,10 @@ def current() -> Layout | None:
 
 
 def split_rows(x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
-    """Keeps activations split by rows alone: so that the compiler gathers weights, and never activations."""
+    """Keeps activations split by rows alone: so that the compiler gathers weights, and never activations.
+
+    Rows that do not divide over the devices are left to the compiler.
+    """
     layout = current()
     if layout is None or x.shape[0] % layout.ways("batch"):
         return x

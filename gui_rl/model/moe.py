@@ -20,8 +20,9 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import PartitionSpec
 from jaxtyping import Array, Bool, Float, Int
 
+from gui_rl.model import layout
 from gui_rl.model.config import TextConfig
-from gui_rl.model.params import Placement, mesh_axes
+from gui_rl.model.params import mesh_axes
 
 
 class Routing(NamedTuple):
@@ -37,14 +38,13 @@ def mlp(
     cfg: TextConfig,
     x: Float[Array, "N D"],
     counted: Bool[Array, " N"],
-    placement: Placement | None = None,
     grouped: bool = True,
 ) -> tuple[Float[Array, "N D"], Float[Array, "2 E"]]:
     """What the experts of one layer add to `x`, and the load: assignments and summed probabilities of each expert over
     the `counted` tokens (fp32; see `balance_loss`).
 
-    `grouped=False` is the reference for tests: every expert computes every token. Without a placement, one device, or
-    the compiler, takes it all.
+    `grouped=False` is the reference for tests: every expert computes every token. Where no mesh is declared
+    (`layout.on_mesh`), one device, or the compiler, takes it all.
     """
     with jax.named_scope("router"):
         routing = route(x, p["router"], cfg.num_experts_per_tok)
@@ -53,9 +53,10 @@ def mlp(
     with jax.named_scope("experts"):
         if not grouped:
             return _every_expert(x, routing, *matrices), load
-        if placement is None or placement.mesh.size == 1:
+        where = layout.current()
+        if where is None or where.mesh.size == 1:
             return _own_experts(x, routing.chosen, routing.weights, *matrices, first=0).astype(x.dtype), load
-        return _across_devices(x, routing, matrices, placement), load
+        return _across_devices(x, routing, matrices, where), load
 
 
 def route(x: Float[Array, "N D"], router: Float[Array, "D E"], count: int) -> Routing:
@@ -120,9 +121,9 @@ def _by_expert(rows: Float[Array, "R i"], matrices: Float[Array, "e i o"], sizes
 
 
 def _across_devices(
-    x: Float[Array, "N D"], routing: Routing, matrices: list[Array], placement: Placement
+    x: Float[Array, "N D"], routing: Routing, matrices: list[Array], where: layout.Layout
 ) -> Float[Array, "N D"]:
-    mesh, rules = placement.mesh, placement.rules
+    mesh, rules = where.mesh, where.rules
     batch, experts, width = (mesh_axes(axes) for axes in (rules.batch, rules.experts, rules.mlp))
     shared = tuple(axis for axis in (*experts, *width) if axis in batch)  # tokens differ over these axes
     rest = tuple(axis for axis in (*experts, *width) if axis not in batch)
@@ -144,7 +145,9 @@ def _across_devices(
         out = jax.lax.psum_scatter(out, shared, scatter_dimension=0, tiled=True) if shared else out
         return out.astype(x.dtype)
 
-    missing = -x.shape[0] % placement.ways  # a few tokens (of a decoding step, say) need not divide over the devices
+    missing = -x.shape[0] % where.ways(
+        "batch"
+    )  # a few tokens (of a decoding step, say) need not divide over the devices
     parts = (jnp.pad(part, ((0, missing), (0, 0))) for part in (x, routing.chosen, routing.weights))
     return exchange(*parts, *matrices)[: x.shape[0]]
 

@@ -104,28 +104,6 @@ class ShardingRules:
         return PartitionSpec(*(None if logical is None else getattr(self, logical) for logical in logical_axes))
 
 
-@dataclass(frozen=True)
-class Placement:
-    """A mesh and its rules, as the `constrain` argument of `gui_rl.model.forward`.
-
-    Called on activations [B, T, D], it keeps them split by rows; rows that do not divide over the devices are left to
-    the compiler. Layers that exchange data by hand (`gui_rl.model.moe`) read the mesh from it.
-    """
-
-    mesh: Mesh
-    rules: ShardingRules = ShardingRules()
-
-    @property
-    def ways(self) -> int:
-        """Into how many parts the rows are split."""
-        return math.prod(self.mesh.shape[axis] for axis in mesh_axes(self.rules.batch))
-
-    def __call__(self, x: jax.Array) -> jax.Array:
-        if x.shape[0] % self.ways:
-            return x
-        return jax.lax.with_sharding_constraint(x, NamedSharding(self.mesh, self.rules.spec(("batch", None, None))))
-
-
 def mesh_axes(axes: MeshAxes) -> tuple[str, ...]:
     """A rule's mesh axes as a tuple."""
     return () if axes is None else (axes,) if isinstance(axes, str) else axes

@@ -13,16 +13,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from gui_rl.model import moe, rope
+from gui_rl.model import layout, moe, rope
 from gui_rl.model.config import ModelConfig, TextConfig
 from gui_rl.model.inputs import VisualFeatures
 from gui_rl.model.layers import gather_rows, keep_attention, linear, rms_norm, run_layers
-from gui_rl.model.params import Placement
 
 # attend(layer number, state, query, key, value) -> (mixed values [B, T, H*Dh], state, kept)
 # `state` travels through the layers; `kept` is stacked over them.
 Attend = Callable[[Any, Any, Array, Array, Array], tuple[Array, Any, Any]]
-Constrain = Callable[[Array], Array]
 
 
 def embed(params: Any, cfg: ModelConfig, tokens: Int[Array, "B T"]) -> Float[Array, "B T D"]:
@@ -47,20 +45,18 @@ def decode_layers(
     visual: VisualFeatures | None,
     visual_index: Int[Array, "B T"] | None,
     counted: Bool[Array, "B T"],
-    constrain: Constrain,
 ) -> tuple[Float[Array, "B T D"], Any, Any, Float[Array, "L 2 E"] | None]:
     """All layers and the final norm. Returns (hidden, attend's state, attend's kept items stacked over layers, the
     experts' load by the `counted` tokens (`moe.mlp`), None where there are no experts).
 
-    `visual=None` (with no index) is for steps that hold no image position, like decoding. Mixtures of experts exchange
-    tokens over the mesh where `constrain` is a `Placement`; otherwise they are left to the compiler.
+    `visual=None` (with no index) is for steps that hold no image position, like decoding.
     Between the layers activations are flat, [B*T, D]: on CPU the gradients of 2-D matmuls are several times faster.
     """
     shape = x.shape
     levels = 0 if visual is None else visual.deepstack.shape[0]
 
     def boundary(x: Array) -> Array:
-        return constrain(x.reshape(shape)).reshape(-1, shape[-1])
+        return layout.split_rows(x.reshape(shape)).reshape(-1, shape[-1])
 
     def add_deepstack(x: Array, number: Any) -> Array:
         features = gather_rows(visual.deepstack[number].astype(x.dtype), visual_index)
@@ -69,7 +65,7 @@ def decode_layers(
     def step(carry: tuple[Array, Any], number: Any, p: Any) -> tuple[tuple[Array, Any], Any]:
         x, state = carry
         x, state, kept = _attention(x, p, cfg.text, shape[:2], rotary, attend, number, state)
-        x, load = _mlp(x, p, cfg.text, counted.reshape(-1), constrain)
+        x, load = _mlp(x, p, cfg.text, counted.reshape(-1))
         if not cfg.scan_layers:
             x = add_deepstack(x, number) if number < levels else x
         elif levels:
@@ -107,11 +103,11 @@ def _attention(
 
 
 def _mlp(
-    x: Float[Array, "B*T D"], p: Any, cfg: TextConfig, counted: Bool[Array, " B*T"], constrain: Constrain
+    x: Float[Array, "B*T D"], p: Any, cfg: TextConfig, counted: Bool[Array, " B*T"]
 ) -> tuple[Float[Array, "B*T D"], Float[Array, "2 E"] | None]:
     with jax.named_scope("mlp"):
         normed = rms_norm(x, p["mlp_norm"], cfg.rms_norm_eps)
         if not cfg.num_experts:
             return x + linear(jax.nn.silu(linear(normed, p["gate"])) * linear(normed, p["up"]), p["down"]), None
-        added, load = moe.mlp(p, cfg, normed, counted, constrain if isinstance(constrain, Placement) else None)
+        added, load = moe.mlp(p, cfg, normed, counted)
         return x + added, load

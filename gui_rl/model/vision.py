@@ -6,7 +6,7 @@ reshape. Reference: Qwen3-VL in transformers (`Qwen3VLVisionModel`): tanh-approx
 GELU in the mergers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int
 from gui_rl.model import attention, layout, rope
 from gui_rl.model.config import Remat, VisionConfig
 from gui_rl.model.inputs import ModelInputs, VisualFeatures
-from gui_rl.model.layers import DENSE_GATHER_BELOW, keep_attention, layer_norm, linear, run_layers
+from gui_rl.model.layers import DENSE_GATHER_BELOW, keep_attention, layer_norm, linear, rematerialised, run_layers
 
 
 def vision_indices(
@@ -62,19 +62,13 @@ def encode(params: Any, cfg: VisionConfig, inputs: ModelInputs, dtype: str, scan
         x = x + positions.reshape(x.shape).astype(dtype)
         rotary = rope.vision_rotary(inputs.patch_yx, cfg.head_dim, cfg.rope_theta)
         mask = attention.block_mask(inputs.patch_segments)
-        step = partial(_block, cfg=cfg, rows=(batch, count), rotary=rotary, mask=mask)
+        block = rematerialised(partial(_block, cfg=cfg, rows=(batch, count), rotary=rotary, mask=mask), remat)
         x = layout.split_rows(x.reshape(batch, count, -1)).reshape(x.shape)
-        taps, start = [], 0  # taps: activations after each DeepStack layer, then after the last layer
-        for stop in (*(index + 1 for index in cfg.deepstack_visual_indexes), cfg.depth):
-            if stop > start:
-                part = jax.tree.map(lambda leaf: leaf[start:stop], params["blocks"])  # noqa: B023
-                x, _ = run_layers(step, x, part, stop - start, scan and stop - start > 1, remat)
-            taps.append(x)
-            start = stop
-        features = _merge(params["merger"], cfg, taps[-1], norm_after_merge=False)
+        x, taps = _blocks(block, x, params["blocks"], cfg, scan)
+        features = _merge(params["merger"], cfg, x, norm_after_merge=False)
         deepstack = [
             _merge(jax.tree.map(lambda leaf: leaf[number], params["deepstack"]), cfg, tap, norm_after_merge=True)  # noqa: B023
-            for number, tap in enumerate(taps[:-1])
+            for number, tap in enumerate(taps)
         ]
     merged = (batch, count // cfg.merge_unit, cfg.out_hidden_size)
     stacked = jnp.stack(deepstack) if deepstack else jnp.zeros((0, *features.shape), features.dtype)
@@ -91,15 +85,37 @@ def _interpolate(
     return jnp.einsum("bpfd,bpf->bpd", table[index].astype(weight.dtype), weight)
 
 
+def _blocks(
+    block: Callable[[Array, Any], Array], x: Float[Array, "B*P D"], layers: Any, cfg: VisionConfig, scan: bool
+) -> tuple[Float[Array, "B*P D"], Sequence[Array]]:
+    """All blocks; activations after the last one, and after each of those that DeepStack takes features from.
+
+    Scanned, one block is compiled: it writes its result into the slot of its level, or, where it has none, into one
+    more slot that nobody reads.
+    """
+    levels = cfg.deepstack_visual_indexes
+
+    def step(carry: tuple[Array, Any], number: Any, p: Any) -> tuple[tuple[Array, Any], None]:
+        x, taps = carry
+        x = block(x, p)
+        if not scan:
+            return (x, (*taps, x) if number in levels else taps), None
+        slot = jnp.array([levels.index(n) if n in levels else len(levels) for n in range(cfg.depth)])[number]
+        return (x, jax.lax.dynamic_update_index_in_dim(taps, x, slot, 0)), None
+
+    taps = jnp.zeros((len(levels) + 1, *x.shape), x.dtype) if scan else ()
+    (x, taps), _ = run_layers(step, (x, taps), layers, cfg.depth, scan, "none")
+    return x, taps[: len(levels)]
+
+
 def _block(
     x: Float[Array, "B*P D"],
-    number: Any,
     p: Any,
     cfg: VisionConfig,
     rows: tuple[int, int],
     rotary: rope.Rotary,
     mask: Array,
-) -> tuple[Float[Array, "B*P D"], None]:
+) -> Float[Array, "B*P D"]:
     with jax.named_scope("vision_block"):
         normed = layer_norm(x, p["attention_norm"], p["attention_norm_bias"])
         qkv = linear(normed, p["qkv"]) + p["qkv_bias"].astype(x.dtype)
@@ -110,7 +126,7 @@ def _block(
         normed = layer_norm(x, p["mlp_norm"], p["mlp_norm_bias"])
         hidden = jax.nn.gelu(linear(normed, p["up"]) + p["up_bias"].astype(x.dtype), approximate=True)
         x = x + linear(hidden, p["down"]) + p["down_bias"].astype(x.dtype)
-        return layout.split_rows(x.reshape(*rows, -1)).reshape(x.shape), None
+        return layout.split_rows(x.reshape(*rows, -1)).reshape(x.shape)
 
 
 def _merge(p: Any, cfg: VisionConfig, x: Float[Array, "B*P D"], norm_after_merge: bool) -> Float[Array, "B*M E"]:

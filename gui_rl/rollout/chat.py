@@ -11,11 +11,12 @@ message spells stay text (R41).
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import codecs
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from itertools import groupby
 from typing import Annotated, Any, Literal
 
@@ -24,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from gui_rl.prompt.images import ImageInput, shared
 from gui_rl.prompt.render import Prompt, check_placeholders, decode_response, render_messages
 from gui_rl.prompt.tokenizer import Tokenizer
-from gui_rl.rollout.sampler import Completion
+from gui_rl.rollout.sampler import Completion, Piece
 
 
 class Strict(BaseModel):
@@ -78,6 +79,7 @@ class ChatRequest(Strict):
     temperature: float = Field(1.0, ge=0, le=100)
     n: int = Field(1, ge=1, le=128)
     seed: int | None = Field(None, ge=0, lt=2**32)
+    stop_token_ids: list[int] = []
     logprobs: bool = False
     return_token_ids: bool = False
     stream: bool = False
@@ -164,7 +166,7 @@ def usage(prompt: Prompt, found: Sequence[Completion]) -> dict[str, int]:
     return {"prompt_tokens": len(prompt.ids), "completion_tokens": came, "total_tokens": len(prompt.ids) + came}
 
 
-def token_logprobs(tokenizer: Tokenizer, completion: Completion) -> dict[str, Any]:
+def token_logprobs(tokenizer: Tokenizer, completion: Completion | Piece) -> dict[str, Any]:
     """OpenAI's `logprobs`: one entry a token, in nats."""
     content = []
     for token, logp in zip(completion.token_ids, completion.logprobs, strict=True):
@@ -191,33 +193,59 @@ def whole(head: dict, body: ChatRequest, tokenizer: Tokenizer, prompt: Prompt, f
     return {**head, "object": "chat.completion", "choices": choices, "usage": usage(prompt, found), **ids}
 
 
-def events(
-    head: dict, body: ChatRequest, tokenizer: Tokenizer, prompt: Prompt, found: Sequence[Completion]
-) -> Iterator[str]:
-    """The same as server-sent events: a token each, then the end of each choice, then the usage where asked for."""
+async def events(
+    head: dict, body: ChatRequest, tokenizer: Tokenizer, prompt: Prompt, streams: Sequence[AsyncIterator]
+) -> AsyncIterator[str]:
+    """The same as server-sent events: a token each, as the choices' streams give them, then the end of each choice,
+    then the usage where asked for."""
     head = {**head, "object": "chat.completion.chunk"}
 
     def event(choices: list[dict], **more: Any) -> str:
         return f"data: {json.dumps({**head, 'choices': choices, **more}, ensure_ascii=False)}\n\n"
 
-    for index, completion in enumerate(found):
+    for index in range(len(streams)):
         first = {"index": index, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
         yield event([first], **({"prompt_token_ids": prompt.ids} if body.return_token_ids and not index else {}))
-        text = codecs.getincrementaldecoder("utf-8")("replace")  # a character may be spread over several tokens
-        entries = token_logprobs(tokenizer, completion)["content"]
-        for token, entry in zip(completion.token_ids, entries, strict=True):
-            piece = "" if token == tokenizer.eos_id else text.decode(tokenizer.token_bytes(token))
-            choice: dict[str, Any] = {"index": index, "delta": {"content": piece}, "finish_reason": None}
-            if body.logprobs:
-                choice["logprobs"] = {"content": [entry], "refusal": None}
-            if body.return_token_ids:
-                choice["token_ids"] = [token]
-            yield event([choice])
-        rest = text.decode(b"", final=True)
+    # a character may be spread over several tokens
+    texts = [codecs.getincrementaldecoder("utf-8")("replace") for _ in streams]
+    found = []
+    async for index, part in _together(streams):
+        if isinstance(part, Piece):
+            entries = token_logprobs(tokenizer, part)["content"]
+            for token, entry in zip(part.token_ids, entries, strict=True):
+                piece = "" if token == tokenizer.eos_id else texts[index].decode(tokenizer.token_bytes(token))
+                choice: dict[str, Any] = {"index": index, "delta": {"content": piece}, "finish_reason": None}
+                if body.logprobs:
+                    choice["logprobs"] = {"content": [entry], "refusal": None}
+                if body.return_token_ids:
+                    choice["token_ids"] = [token]
+                yield event([choice])
+            continue
+        found.append(part)
+        rest = texts[index].decode(b"", final=True)
         yield event([{
-            "index": index, "delta": {"content": rest} if rest else {}, "finish_reason": completion.finish_reason,
-            "policy_version": completion.policy_version,
+            "index": index, "delta": {"content": rest} if rest else {}, "finish_reason": part.finish_reason,
+            "policy_version": part.policy_version,
         }])  # fmt: skip
     if body.stream_options.include_usage:
         yield event([], usage=usage(prompt, found))
     yield "data: [DONE]\n\n"
+
+
+async def _together(streams: Sequence[AsyncIterator]) -> AsyncIterator[tuple[int, Any]]:
+    """(number of the stream, its item), in the order in which they come. An error of one ends all."""
+    waiting = {asyncio.ensure_future(anext(stream)): index for index, stream in enumerate(streams)}
+    try:
+        while waiting:
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in sorted(done, key=waiting.get):
+                index = waiting.pop(task)
+                try:
+                    item = task.result()
+                except StopAsyncIteration:
+                    continue
+                yield index, item
+                waiting[asyncio.ensure_future(anext(streams[index]))] = index
+    finally:
+        for task in waiting:
+            task.cancel()

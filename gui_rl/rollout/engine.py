@@ -19,8 +19,9 @@ import dataclasses
 import functools
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -35,7 +36,8 @@ from gui_rl.prompt.render import Prompt
 from gui_rl.prompt.tokenizer import Tokenizer
 from gui_rl.rollout import programs
 from gui_rl.rollout.kept import ImageCells, Prefix, longest_match, shown, tails
-from gui_rl.rollout.sampler import Completion, SamplingParams
+from gui_rl.rollout.requests import Request, shared, version_spans
+from gui_rl.rollout.sampler import Completion, Piece, SamplingParams
 
 DEFAULT_PROMPT_TOKENS = 8192
 """Room for a prompt in a context that states no limit."""
@@ -75,15 +77,6 @@ def engine_config(context: ContextConfig, max_tokens: int = SamplingParams().max
     return EngineConfig(capacity=_round_up(longest + max_tokens, 64), reuse=0.5 if context.history_turns else 2.0)
 
 
-@dataclasses.dataclass(eq=False)
-class _Request:
-    prompt: Prompt
-    params: SamplingParams
-    key: int
-    future: asyncio.Future
-    spans: list[tuple[int, int]] = dataclasses.field(default_factory=list)  # (version, tokens so far)
-
-
 class Engine:
     """Continuous batching on the local devices.
 
@@ -97,12 +90,13 @@ class Engine:
     ):
         self.cfg, self.tokenizer, self.config = cfg, tokenizer, config or EngineConfig()
         self._weights = (params, version)
+        self._decoding: tuple | None = None  # the weights that decode, and their form for it
         banned = np.zeros(cfg.text.vocab_size, bool)
         banned[list(tokenizer.unsampled_ids)] = True
         banned[tokenizer.vocab_size :] = True  # rows of the embedding that stand for no token
         self._banned = jnp.asarray(banned)
         self._shapes: set[tuple] = set()
-        self._queue: asyncio.Queue[_Request] | None = None
+        self._queue: asyncio.Queue[Request] | None = None
         self._worker: asyncio.Task | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = ThreadPoolExecutor(1, "engine")
@@ -131,19 +125,42 @@ class Engine:
         Raises UserError for a prompt that the cache cannot hold, or too many end tokens.
         """
         self._check(prompts, params)
+        requests = [self._begin(prompt, params, key) for prompt, key in zip(prompts, keys, strict=True)]
+        return list(await asyncio.gather(*(request.future for request in requests)))
+
+    async def stream(self, prompt: Prompt, params: SamplingParams, key: int) -> AsyncIterator[Piece | Completion]:
+        """Like `sample` for one prompt: what every round adds, as soon as it is there, and then the whole.
+
+        The pieces together hold all tokens. Raises UserError, at the first step, where `sample` does.
+        """
+        self._check([prompt], params)
+        request = self._begin(prompt, params, key, asyncio.Queue())
+        request.future.add_done_callback(lambda _: request.pieces.put_nowait(None))
+        try:
+            while (piece := await request.pieces.get()) is not None:
+                yield piece
+            done = request.future.result()
+            yield Piece(done.token_ids[request.given :], done.logprobs[request.given :])
+            yield done
+        finally:
+            request.future.cancel()
+
+    def _begin(
+        self, prompt: Prompt, params: SamplingParams, key: int, pieces: asyncio.Queue[Piece] | None = None
+    ) -> Request:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:  # a new event loop: the old one's worker died with it
             self._loop, self._queue = loop, asyncio.Queue()
             self._clear()
             self._worker = loop.create_task(self._work(self._queue))
-        requests = [_Request(p, params, k, loop.create_future()) for p, k in zip(prompts, keys, strict=True)]
-        for request in requests:
-            self._queue.put_nowait(request)
-        return list(await asyncio.gather(*(request.future for request in requests)))
+        request = Request(prompt, params, key, loop.create_future(), pieces=pieces)
+        self._queue.put_nowait(request)
+        return request
 
     async def update_weights(self, params, version: int) -> None:
         """Uses `params` for every round that starts from now on."""
         self._weights = (params, version)
+        self._decoding: tuple | None = None  # the weights that decode, and their form for it
 
     async def close(self) -> None:
         """Stops the worker; requests that still wait are cancelled."""
@@ -170,9 +187,9 @@ class Engine:
                 f"a request may have {programs.STOPS - 1} end tokens of its own, not {params.stop_token_ids}"
             )
 
-    async def _work(self, queue: asyncio.Queue[_Request]) -> None:
+    async def _work(self, queue: asyncio.Queue[Request]) -> None:
         loop = asyncio.get_running_loop()
-        waiting: deque[_Request] = deque()
+        waiting: deque[Request] = deque()
         while True:
             if not waiting and not self._held:
                 waiting.append(await queue.get())
@@ -184,15 +201,17 @@ class Engine:
             for request, outcome in await loop.run_in_executor(self._thread, run):
                 if request.future.done():
                     continue
-                if isinstance(outcome, Completion):
+                if isinstance(outcome, Piece):
+                    request.pieces.put_nowait(outcome)
+                elif isinstance(outcome, Completion):
                     request.future.set_result(outcome)
                 else:
                     request.future.set_exception(outcome)
 
-    def _round(self, weights: tuple, new: list[_Request]) -> list[tuple[_Request, Completion | Exception]]:
+    def _round(self, weights: tuple, new: list[Request]) -> list[tuple[Request, Piece | Completion | Exception]]:
         """Takes new requests in and decodes a few tokens; what has ended, with its completion or its error."""
         started = time.perf_counter()
-        out: list[tuple[_Request, Completion | Exception]] = []
+        out: list[tuple[Request, Piece | Completion | Exception]] = []
         params, version = weights
         if weights is not self._encoded_with:  # what other weights saw is of no use
             self._images, self._encoded_with = ImageCells(self.config.image_cells), weights
@@ -212,13 +231,13 @@ class Engine:
         self.busy_s += time.perf_counter() - started
         return out
 
-    def _admit(self, weights: tuple, new: list[_Request]) -> None:
+    def _admit(self, weights: tuple, new: list[Request]) -> None:
         """In portions: those that go on from a slot before others take it, and no more than the cells have images."""
         while new:
             matches = [(request, *self._match(request.prompt, weights)) for request in new]
             begun = [match for match in matches if match[2]]
             images: dict[ImageInput, None] = {}
-            portion: list[tuple[_Request, int, int]] = []
+            portion: list[tuple[Request, int, int]] = []
             for request, slot, matched in begun or matches:
                 more = [image for image in shown(request.prompt, matched) if image not in images]
                 if portion and sum(image.tokens for image in [*images, *more]) > self.config.image_cells:
@@ -237,9 +256,9 @@ class Engine:
         slot, tokens = longest_match(Prefix.of(prompt, weights), self._prefixes.items())
         return (slot, tokens) if tokens >= self.config.reuse * len(prompt.ids) else (0, 0)
 
-    def _admit_portion(self, weights: tuple, new: list[tuple[_Request, int, int]]) -> None:
+    def _admit_portion(self, weights: tuple, new: list[tuple[Request, int, int]]) -> None:
         config, params = self.config, weights[0]
-        owner, distinct = _shared(new)
+        owner, distinct = shared(new)
         prompts, rows = self._bucket(len(distinct)), self._bucket(len(new))
         visual = max(sum(image.tokens for image in prompt.images) for prompt, _, _ in distinct)
         cells = np.zeros((prompts, _round_up(visual, config.patch_multiple // 4)), np.int32)
@@ -308,23 +327,29 @@ class Engine:
             self._features = programs.encode(params, self._features, inputs, cells, cfg=self.cfg)
             self.images_encoded += len(part)
 
-    def _advance(self, weights: tuple) -> list[tuple[_Request, Completion]]:
+    def _advance(self, weights: tuple) -> list[tuple[Request, Piece | Completion]]:
         if not self._held:
             return []
-        params, version = weights
+        _, version = weights
         rows = self._bucket(max(self._held) + 1)
         self._shapes.add(("advance", rows))
         self._slots = programs.advance(
-            params, self._slots, self._banned, cfg=self.cfg, rows=rows, stride=self.config.stride
+            self._for_decoding(weights), self._slots, self._banned, cfg=self.cfg, rows=rows, stride=self.config.stride
         )
         counts, active = np.asarray(self._slots.counts), np.asarray(self._slots.active)
         ended = [slot for slot in self._held if not active[slot]]
         for slot, request in self._held.items():
             request.spans.append((version, int(counts[slot])))
-        if not ended:
+        streamed = [slot for slot, request in self._held.items() if request.pieces is not None and active[slot]]
+        if not ended and not streamed:
             return []
         tokens, logps = np.asarray(self._slots.tokens), np.asarray(self._slots.logps)
         out = []
+        for slot in streamed:
+            request, count = self._held[slot], int(counts[slot])
+            new = slice(request.given, count)
+            request.given = count
+            out.append((request, Piece(tokens[slot, new].tolist(), logps[slot, new].tolist())))
         for slot in ended:
             request = self._held.pop(slot)
             self._free.append(slot)
@@ -333,12 +358,18 @@ class Engine:
             if begun is not None and begun.weights is weights:  # all by the same weights; the last token is not held
                 self._keep(slot, Prefix.of(request.prompt, weights, ids[:-1]))
             stopped = ids[-1] in (self.tokenizer.eos_id, *request.params.stop_token_ids)
-            versions = tuple(_spans(request.spans))
+            versions = tuple(version_spans(request.spans))
             reason = "stop" if stopped else "length"
             done = Completion(ids, logps[slot, : counts[slot]].tolist(), reason, versions[0][0], versions)
             out.append((request, done))
             self.tokens_sampled += len(ids)
         return out
+
+    def _for_decoding(self, weights: tuple) -> Any:
+        if self._decoding is None or self._decoding[0] is not weights:
+            self._decoding = None  # frees the old form before the new one is made
+            self._decoding = weights, programs.for_decoding(weights[0])
+        return self._decoding[1]
 
     def _length(self, tokens: int) -> int:
         return min(_round_up(tokens, self.config.length_multiple), self.config.capacity)
@@ -359,33 +390,6 @@ class Engine:
             samples + [samples[0]] * (rows - len(samples)), self.tokenizer.image_id, length, patches, rows=rows,
             merge=vision.spatial_merge_size, side=vision.position_side, one_per_row=True,
         ).inputs  # fmt: skip
-
-
-def _shared(new: Sequence[tuple[_Request, int, int]]) -> tuple[list[int], list[tuple[Prompt, int, int]]]:
-    """For every request, which of the distinct prompts (equal ids and the same images) is its own; and those, each with
-    the slot that it goes on from and the tokens that it has there."""
-    numbers: dict[tuple, int] = {}
-    distinct, owner = [], []
-    for request, slot, tokens in new:
-        prompt = request.prompt
-        number = numbers.setdefault((tuple(prompt.ids), *map(id, prompt.images)), len(distinct))
-        if number == len(distinct):
-            distinct.append((prompt, slot, tokens))
-        owner.append(number)
-    return owner, distinct
-
-
-def _spans(rounds: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """(version, tokens sampled under it), in order, from (version, tokens so far) after every round."""
-    spans: list[tuple[int, int]] = []
-    before = 0
-    for version, total in rounds:
-        if spans and spans[-1][0] == version:
-            spans[-1] = (version, spans[-1][1] + total - before)
-        elif total > before:
-            spans.append((version, total - before))
-        before = total
-    return spans
 
 
 def _round_up(value: int, multiple: int) -> int:

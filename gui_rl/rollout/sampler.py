@@ -48,6 +48,14 @@ class Completion:
     spans: tuple[tuple[int, int], ...] = ()
 
 
+@dataclasses.dataclass(frozen=True)
+class Piece:
+    """The next tokens of a response that is streamed, and their log-probabilities (see `Completion`)."""
+
+    token_ids: list[int]
+    logprobs: list[float]
+
+
 class Sampler(Protocol):
     """Anything that completes prompts."""
 

@@ -8,8 +8,8 @@ In: a policy's folder. Out: a server with
 - POST /v1/weights: other weights of the same model, from a folder that the command line allows;
 - GET /livez (open).
 
-`seed` and the number of the choice determine a draw, whatever else is in the batch. The engine gives whole responses: a
-stream's events come together, when the response is complete.
+`seed` and the number of the choice determine a draw, whatever else is in the batch. A stream's events come while the
+response is sampled, after every round of the engine.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ from gui_rl.prompt.render import Prompt
 from gui_rl.rollout.chat import ChatRequest, Strict, events, read_prompt, whole
 from gui_rl.rollout.engine import Engine, engine_config
 from gui_rl.rollout.policy import Policy, load
-from gui_rl.rollout.sampler import Completion, SamplingParams
+from gui_rl.rollout.programs import STOPS
+from gui_rl.rollout.sampler import SamplingParams
 
 TOKEN_VARIABLE = "GUI_RL_POLICY_TOKEN"
 
@@ -96,8 +97,9 @@ class Server:
         self.started = int(time.time())
         self._loading = asyncio.Lock()
 
-    async def complete(self, body: ChatRequest) -> tuple[Prompt, list[Completion]]:
-        """The prompt of a request and its completions. Raises RefusalError for what cannot be completed."""
+    async def read(self, body: ChatRequest) -> tuple[Prompt, SamplingParams, list[int]]:
+        """The prompt of a request, how it is drawn, and the key of each choice. Raises RefusalError for what cannot be
+        completed."""
         if body.model != self.policy.name:
             raise RefusalError(404, "model_not_found", f"this server serves {self.policy.name!r}", "model")
         budget = body.max_completion_tokens or body.max_tokens or self.config.max_tokens
@@ -108,6 +110,9 @@ class Server:
                 f"a response has at most {self.config.max_tokens} tokens here",
                 "max_tokens",
             )
+        if len(body.stop_token_ids) > STOPS - 1:
+            most = f"a request may have {STOPS - 1} end tokens of its own"
+            raise RefusalError(400, "too_many_stop_tokens", most, "stop_token_ids")
         prompt = await asyncio.to_thread(self._prompt, body)
         room = min(self.policy.cfg.text.max_position_embeddings, self.engine.config.capacity)
         if len(prompt.ids) + budget > room:
@@ -118,9 +123,9 @@ class Server:
                 "messages",
             )
         first = secrets.randbits(32) if body.seed is None else body.seed
-        params = SamplingParams(body.temperature, budget)
+        params = SamplingParams(body.temperature, budget, tuple(body.stop_token_ids))
         keys = [(first + number) % 2**32 for number in range(body.n)]
-        return prompt, await self.engine.sample([prompt] * body.n, params, keys)
+        return prompt, params, keys
 
     def _prompt(self, body: ChatRequest) -> Prompt:
         try:
@@ -183,12 +188,13 @@ async def models(server: Serving) -> dict[str, Any]:
 @routes.post("/chat/completions", response_model=None)
 async def chat(body: ChatRequest, server: Serving) -> JSONResponse | StreamingResponse:
     """Complete a chat, or a prompt of token ids."""
-    prompt, found = await server.complete(body)
+    prompt, params, keys = await server.read(body)
     head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": server.policy.name}
-    reply = (head, body, server.policy.tokenizer, prompt, found)
+    about = head, body, server.policy.tokenizer, prompt
     if body.stream:
-        return StreamingResponse(events(*reply), media_type="text/event-stream")
-    return JSONResponse(whole(*reply))
+        streams = [server.engine.stream(prompt, params, key) for key in keys]
+        return StreamingResponse(events(*about, streams), media_type="text/event-stream")
+    return JSONResponse(whole(*about, await server.engine.sample([prompt] * body.n, params, keys)))
 
 
 @routes.post("/weights")

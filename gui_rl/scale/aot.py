@@ -22,11 +22,11 @@ from gui_rl.errors import UserError
 from gui_rl.learn.losses import LossConfig
 from gui_rl.learn.state import abstract_state, state_shardings
 from gui_rl.learn.step import make_scorer, make_train_step
-from gui_rl.model import forward, layout
+from gui_rl.model import cache, forward, layout
 from gui_rl.model.cache import KVCache
 from gui_rl.model.config import ModelConfig
 from gui_rl.model.inputs import ModelInputs
-from gui_rl.model.params import Placement, ShardingRules, abstract_params, param_specs, shardings
+from gui_rl.model.params import ShardingRules, abstract_params, param_specs, shardings
 from gui_rl.scale.chips import Topology
 from gui_rl.scale.hlo import collective_bytes
 
@@ -144,11 +144,10 @@ def score(name: str, cfg: ModelConfig, mesh: Mesh, rules: ShardingRules, batch: 
 
 def prefill(cfg: ModelConfig, mesh: Mesh, rules: ShardingRules, inputs: ModelInputs, capacity: int) -> Measured:
     """Prompts into a cache of `capacity` slots a row."""
-    constrain = Placement(mesh, rules)
 
     def run(params: Any, inputs: ModelInputs):
         with layout.on_mesh(mesh, rules):
-            return forward.prefill(params, cfg, inputs, capacity, constrain=constrain)
+            return forward.prefill(params, cfg, inputs, capacity)
 
     rows = NamedSharding(mesh, rules.spec(("batch",)))
     out = (rows, _cache_shardings(mesh, rules))
@@ -158,14 +157,15 @@ def prefill(cfg: ModelConfig, mesh: Mesh, rules: ShardingRules, inputs: ModelInp
 
 def decode(cfg: ModelConfig, mesh: Mesh, rules: ShardingRules, rows: int, capacity: int) -> Measured:
     """One token for every row."""
-    constrain, where = Placement(mesh, rules), _cache_shardings(mesh, rules)
+    where = _cache_shardings(mesh, rules)
 
     def run(params: Any, kv: KVCache, tokens: Any, active: Any):
-        hidden, kv = forward.decode(params, cfg, kv, tokens, active, constrain=constrain)
-        return jnp.argmax(forward.logits(params, cfg, hidden), axis=-1).astype(jnp.int32), kv
+        with layout.on_mesh(mesh, rules):
+            hidden, recent = forward.decode(params, cfg, kv, cache.recent(kv, 1), tokens, active)
+        return jnp.argmax(forward.logits(params, cfg, hidden), axis=-1).astype(jnp.int32), cache.settle(kv, recent)
 
     text = cfg.text
-    shape = (text.num_hidden_layers, rows, capacity, text.num_key_value_heads, text.head_dim)
+    shape = (text.num_hidden_layers, rows, text.num_key_value_heads, capacity, text.head_dim)
     filled = jax.ShapeDtypeStruct((rows,), jnp.int32)
     store = jax.ShapeDtypeStruct(shape, jnp.dtype(cfg.dtype))
     kv = KVCache(key=store, value=store, lengths=filled, positions=filled)
@@ -206,7 +206,7 @@ def needed_bytes(message: str) -> float | None:
 
 
 def _cache_shardings(mesh: Mesh, rules: ShardingRules) -> KVCache:
-    store = NamedSharding(mesh, rules.spec((None, "batch", None, "kv_heads", None)))
+    store = NamedSharding(mesh, rules.spec((None, "batch", "kv_heads", None, None)))
     row = NamedSharding(mesh, rules.spec(("batch",)))
     return KVCache(key=store, value=store, lengths=row, positions=row)
 

@@ -33,6 +33,7 @@ class _Computation:
     choices: list[list[str]] = field(default_factory=list)
     constants: dict[str, int] = field(default_factory=dict)
     root: str = ""
+    scatters: bool = False  # an all-reduce of which a device keeps one part
 
 
 def collective_bytes(text: str) -> tuple[dict[str, float], int]:
@@ -79,7 +80,8 @@ def _parse(text: str) -> tuple[dict[str, _Computation], str]:
     computations, entry, current = {}, "", _Computation()
     for line in text.splitlines():
         if header := _HEADER.match(line):
-            current = computations[header[2]] = _Computation()
+            # The TPU compiler writes a reduce-scatter as a fusion of an all-reduce and a slice, under this name.
+            current = computations[header[2]] = _Computation(scatters=header[2].startswith("all-reduce-scatter"))
             entry = header[2] if header[1] else entry
         elif instruction := _INSTRUCTION.match(line):
             _read(current, instruction[2], instruction[3], is_root=bool(instruction[1]))
@@ -107,7 +109,10 @@ def _read(computation: _Computation, name: str, rest: str, is_root: bool) -> Non
         computation.choices.append(names)
     elif kind.removesuffix("-start") in KINDS:
         started, kind = kind.endswith("-start"), kind.removesuffix("-start")
-        computation.sent[kind] += received(kind, _sizes(result), _group(rest), started)
+        sizes, group = _sizes(result), _group(rest)
+        if kind == "all-reduce" and computation.scatters:
+            kind, sizes = "reduce-scatter", [size / max(group, 1) for size in sizes]
+        computation.sent[kind] += received(kind, sizes, group, started)
     elif kind not in NO_CALLS:
         computation.calls += [(kind, called) for called in _CALLED.findall(rest)]
 

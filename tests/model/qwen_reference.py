@@ -3,6 +3,7 @@
 transformers' Qwen3-VL (dense, or a mixture of experts) with random weights, and rows built for both sides.
 """
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from transformers import (
     Qwen3VLMoeForConditionalGeneration,
 )
 
-from gui_rl.model import forward
+from gui_rl.model import cache, forward
 from gui_rl.model.inputs import ModelInputs
 from gui_rl.model.rope import mrope_positions
 from gui_rl.model.vision import vision_indices
@@ -85,11 +86,18 @@ def make(
 
 
 QUICK = {"xla_backend_optimization_level": 0}  # compiles several times faster; what is computed stays the same
-our_hidden = jax.jit(forward.hidden, static_argnums=1)
-our_hidden_quick = jax.jit(forward.hidden, static_argnums=1, compiler_options=QUICK)
-our_prefill = jax.jit(forward.prefill, static_argnums=(1, 3))
-our_decode = jax.jit(forward.decode, static_argnums=1)
-our_head = jax.jit(forward.logits, static_argnums=1)
+our_hidden = jax.jit(forward.hidden, static_argnums=1, compiler_options=QUICK)
+our_prefill = jax.jit(forward.prefill, static_argnums=(1, 3), compiler_options=QUICK)
+
+
+@functools.partial(jax.jit, static_argnums=1, compiler_options=QUICK)
+def our_decode(params, cfg, kv, tokens, active):
+    """One step, settled at once: hidden states and the cache."""
+    hidden, recent = forward.decode(params, cfg, kv, cache.recent(kv, 1), tokens, active)
+    return hidden, cache.settle(kv, recent)
+
+
+our_head = jax.jit(forward.logits, static_argnums=1, compiler_options=QUICK)
 
 
 def our_logits(params, cfg, inputs: ModelInputs) -> np.ndarray:

@@ -9,6 +9,7 @@ import pytest
 import qwen_reference as reference
 
 from gui_rl.model import cache, forward, hf
+from gui_rl.rollout import programs
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +55,35 @@ def test_decoding_equals_the_whole_sequence(both, scan):
         for row in np.flatnonzero(active):
             check(hidden, row, done[row])
         np.testing.assert_array_equal(kv.lengths, start + done)
+
+
+@pytest.mark.parametrize("layers", ["scanned", "unrolled", "apart"])
+def test_steps_may_be_settled_together(both, layers):
+    """Three steps before the cache is settled, near its end, one row leaving after the first."""
+    model, cfg, params = both
+    cfg = dataclasses.replace(cfg, scan_layers=layers == "scanned")
+    prompts, _, kv = prefilled(cfg, params, capacity=40)
+    start = np.array([len(item.ids) for item in prompts])
+    room = start.max() + 3  # the longest row is then full
+    kv = kv.replace(key=kv.key[..., :room, :], value=kv.value[..., :room, :])
+    decoder = programs.for_decoding(params) if layers == "apart" else params
+    step = jax.jit(forward.decode, static_argnums=1)
+    recent, stepwise, active = cache.recent(kv, 3), kv, np.ones(3, bool)
+    for number in range(3):
+        tokens = CONTINUATION[:, number]
+        hidden, recent = step(decoder, cfg, kv, recent, tokens, active)
+        expected, stepwise = reference.our_decode(params, cfg, stepwise, tokens, active)
+        np.testing.assert_allclose(hidden[active], expected[active], atol=1e-5)
+        active = active & (np.arange(3) != 1)
+    whole = np.concatenate([prompts[2].ids, CONTINUATION[2, :3]])
+    last = reference.reference_logits(model, dataclasses.replace(prompts[2], ids=whole))[-1]
+    np.testing.assert_allclose(reference.our_head(params, cfg, hidden)[2], last, atol=1e-4, rtol=0)
+    settled = cache.settle(kv, recent)
+    np.testing.assert_array_equal(settled.lengths, start + [3, 1, 3])
+    np.testing.assert_array_equal(settled.positions, stepwise.positions)
+    for row, length in enumerate(settled.lengths):
+        for ours, theirs in ((settled.key, stepwise.key), (settled.value, stepwise.value)):
+            np.testing.assert_allclose(ours[:, row, :, :length], theirs[:, row, :, :length], atol=1e-5)
 
 
 @pytest.mark.parametrize("scan", [True, False])

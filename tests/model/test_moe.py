@@ -1,6 +1,7 @@
 """Mixtures of experts: the grouped path against every expert on every token, many devices against one, the balance loss
 against transformers."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -26,6 +27,17 @@ def shifted(p, experts):
     return {**p, "router": p["router"] + strong}
 
 
+@functools.partial(jax.jit, static_argnums=(2, 3))
+def value_and_grads(p, x, cfg, grouped):
+    """((a sum, (output, load)), gradients by parameters and input)"""
+
+    def value(p, x):
+        out, load = moe.mlp(p, cfg, x, jnp.ones(len(x), bool), grouped=grouped)
+        return jnp.sum(jnp.sin(3 * out)), (out, load)
+
+    return jax.value_and_grad(value, argnums=(0, 1), has_aux=True)(p, x)
+
+
 @pytest.mark.parametrize("crowded", [(), (0, 3, 7), (2,)])
 def test_grouped_equals_every_expert_on_every_token(crowded):
     """Values and gradients, also where all tokens crowd into the same experts and others get none."""
@@ -33,13 +45,8 @@ def test_grouped_equals_every_expert_on_every_token(crowded):
     if crowded:
         p, x = shifted(p, list(crowded)), x.at[:, 0].set(jnp.abs(x[:, 0]) + 1)
 
-    def value(p, x, grouped):
-        out, load = moe.mlp(p, cfg, x, jnp.ones(24, bool), grouped=grouped)
-        return jnp.sum(jnp.sin(3 * out)), (out, load)
-
-    run = jax.jit(jax.value_and_grad(value, argnums=(0, 1), has_aux=True), static_argnums=2)
-    (_, (out, load)), grads = run(p, x, True)
-    (_, (expected, _)), expected_grads = run(p, x, False)
+    (_, (out, load)), grads = value_and_grads(p, x, cfg, True)
+    (_, (expected, _)), expected_grads = value_and_grads(p, x, cfg, False)
     np.testing.assert_allclose(out, expected, atol=1e-5)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-4), grads, expected_grads)
     assert np.abs(expected).max() > 0.01
@@ -53,7 +60,7 @@ def test_one_expert_for_every_token_is_a_dense_layer():
     cfg, p, x = small_moe.layer(6)
     p = {name: value if name == "router" else value.at[:].set(value[0]) for name, value in p.items()}
     gate, up, down = (p[name][0] for name in ("experts_gate", "experts_up", "experts_down"))
-    out, _ = moe.mlp(p, cfg, x, jnp.ones(6, bool))
+    (_, (out, _)), _ = value_and_grads(p, x, cfg, True)
     np.testing.assert_allclose(out, (jax.nn.silu(x @ gate) * (x @ up)) @ down, atol=1e-5)
 
 
@@ -67,7 +74,7 @@ def test_balance_loss_equals_transformers():
         loads = [moe.mlp({**p, "router": router}, cfg, x, counted)[1] for router in routers]
         return moe.balance_loss(jnp.stack(loads), cfg.num_experts_per_tok)
 
-    loss, grads = jax.value_and_grad(ours)(routers)
+    loss, grads = jax.jit(jax.value_and_grad(ours))(routers)
     theirs = [torch.tensor(np.asarray(router), requires_grad=True) for router in routers]
     logits = tuple(torch.tensor(np.asarray(x)) @ router for router in theirs)
     mask = torch.tensor(np.asarray(counted))[None].int()

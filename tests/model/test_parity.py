@@ -104,7 +104,7 @@ def test_any_small_model_equals_transformers(tmp_path_factory, shape, rows, scan
     model = reference.make(directory, **shape)
     cfg, params = hf.load(directory)
     cfg, rows = dataclasses.replace(cfg, scan_layers=scan), build(rows)
-    hidden = reference.our_hidden_quick(params, cfg, reference.pack(rows, length=72, count=96))
+    hidden = reference.our_hidden(params, cfg, reference.pack(rows, length=72, count=96))
     compare(model, np.asarray(forward.logits(params, cfg, hidden)), rows)
 
 

@@ -17,6 +17,7 @@ from gui_rl.prompt.context import TINY_CONTEXT
 from gui_rl.prompt.images import prepare
 from gui_rl.prompt.render import render
 from gui_rl.prompt.tokenizer import Tokenizer
+from gui_rl.rollout import programs
 from gui_rl.rollout.engine import Engine, EngineConfig
 from gui_rl.rollout.sampler import SamplingParams
 
@@ -115,6 +116,21 @@ def test_the_draws_follow_the_softmax(policy, prompts):
     observed = np.append(counts[top], 512 - counts[top].sum())
     expected = 512 * np.append(p[top], 1 - p[top].sum())
     assert ((observed - expected) ** 2 / expected).sum() < 27.9  # 99.9 % of chi-square with 9 degrees of freedom
+
+
+def test_a_draw_hits_each_token_as_often_as_its_share():
+    """An even grid of the two numbers gives every token its probability; what has no power is never drawn."""
+    rng = np.random.default_rng(0)
+    powers = np.where(rng.random(23) < 0.4, 0.0, rng.random(23)).astype(np.float32)
+    powers[[0, 22]] = 0.0
+    side = (np.arange(300) + 0.5) / 300
+    uniform = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2).astype(np.float32)
+    drawn = np.asarray(programs.draw(np.broadcast_to(powers, (len(uniform), 23)), uniform))
+    share = np.bincount(drawn, minlength=23) / len(uniform)
+    np.testing.assert_allclose(share, powers / powers.sum(), atol=2 / 300)
+    assert not share[powers == 0].any()
+    edges = programs.draw(np.broadcast_to(powers, (2, 23)), np.array([[0, 0], [1 - 2**-24] * 2], np.float32))
+    assert edges.tolist() == [np.flatnonzero(powers)[0], np.flatnonzero(powers)[-1]]
 
 
 def test_placeholders_and_turn_marks_are_never_sampled(policy, prompts):

@@ -33,9 +33,10 @@ from gui_rl.prompt.images import prepare
 from gui_rl.prompt.render import render, render_messages, response_text
 from gui_rl.prompt.tokenizer import Tokenizer
 from gui_rl.rollout import policy as policies
+from gui_rl.rollout.dialects import Sglang, Vllm, data_url, messages_of
 from gui_rl.rollout.engine import Engine, EngineConfig
 from gui_rl.rollout.policy import Policy
-from gui_rl.rollout.remote import RemoteSampler, Vllm, data_url, messages_of
+from gui_rl.rollout.remote import RemoteSampler
 from gui_rl.rollout.sampler import SamplingParams
 from gui_rl.rollout.serve import ServeConfig, Server, create_app
 
@@ -258,6 +259,44 @@ def test_a_stream_holds_what_the_whole_reply_holds(ask):
     assert [part["finish_reason"] for part in parts if part["finish_reason"]] == [choice["finish_reason"]]
 
 
+def test_an_end_token_of_the_request_ends_it(ask, url, prompts):
+    whole = ask(chat(return_token_ids=True)).json()["choices"][0]["token_ids"]
+    ended = ask(chat(return_token_ids=True, stop_token_ids=[whole[2]])).json()["choices"][0]
+    assert ended["token_ids"] == whole[: whole.index(whole[2]) + 1] and ended["finish_reason"] == "stop"
+    (long,) = remotely(url, prompts[:1], DRAWS, [1])
+    (short,) = remotely(url, prompts[:1], SamplingParams(1.0, 16, (long.token_ids[1],)), [1])
+    assert short.token_ids == long.token_ids[: long.token_ids.index(long.token_ids[1]) + 1]
+
+
+def test_a_stream_comes_while_the_response_is_sampled(policy, monkeypatch):
+    """The engine waits after its second round until the client has read the first one's tokens."""
+    seen, rounds = threading.Event(), []
+    engine = Engine(policy.cfg, policy.params, policy.tokenizer, dataclasses.replace(SHAPES, stride=2))
+    advance = engine._advance
+
+    def gated(weights):
+        if len(rounds) == 2:
+            assert seen.wait(60), "nothing came while the response was sampled"
+        rounds.append(0)
+        return advance(weights)
+
+    monkeypatch.setattr(engine, "_advance", gated)
+    server = Server(policy, ServeConfig(policy.name, open=True, max_tokens=32), engine)
+    body = chat(n=2, return_token_ids=True, stream=True, max_tokens=12)
+    tokens = {0: [], 1: []}
+    with (
+        listening(create_app(server)) as url,
+        httpx.stream("POST", f"{url}/v1/chat/completions", json=body, timeout=120) as reply,
+    ):
+        for line in reply.iter_lines():
+            if line.startswith("data: {"):
+                (choice,) = json.loads(line.removeprefix("data: "))["choices"]
+                tokens[choice["index"]] += choice.get("token_ids", [])
+                if all(tokens.values()):
+                    seen.set()
+    assert len(rounds) > 2 and max(map(len, tokens.values())) > 4
+
+
 def test_fields_that_change_nothing_are_taken(ask):
     plain = ask(chat(return_token_ids=True)).json()["choices"]
     neutral = {"top_p": 1.0, "top_k": -1, "presence_penalty": 0, "stop": None, "user": "me", "stream_options": None}
@@ -269,6 +308,7 @@ def test_fields_that_change_nothing_are_taken(ask):
     [
         (chat(top_p=0.9), 400, "top_p=0.9 is not served"),
         (chat(best_of=2), 400, "best_of"),
+        (chat(stop_token_ids=[1, 2, 3, 4]), 400, "3 end tokens"),
         (chat(temperature=-1), 400, "temperature"),
         (chat(max_tokens=10_000), 400, "at most 32 tokens"),
         (chat(model="gpt"), 404, "serves 'tiny'"),
@@ -349,7 +389,7 @@ class Replies:
     """An app that answers requests with what a list holds, in order, and keeps the bodies."""
 
     def __init__(self, *replies):
-        self.replies, self.bodies = list(replies), []
+        self.replies, self.bodies, self.paths = list(replies), [], []
 
     async def __call__(self, scope, receive, send):
         if scope["type"] != "http":
@@ -359,6 +399,7 @@ class Replies:
             message = await receive()
             body, more = body + message["body"], message["more_body"]
         self.bodies.append(json.loads(body) if body else None)
+        self.paths.append(scope["path"])
         status, reply, *headers = self.replies.pop(0)
         head = [(b"content-type", b"application/json"), *headers]
         await send({"type": "http.response.start", "status": status, "headers": head})
@@ -420,6 +461,69 @@ def test_what_vllm_cannot_give_is_refused_before_it_is_asked(policy, prompts):
         with pytest.raises(UserError, match="weights can only be replaced"):
             asyncio.run(RemoteSampler(url, TOKEN, Vllm(policy.tokenizer)).update_weights({}, 1))
     assert not app.bodies
+
+
+def sglang_reply(prompt, image_id, **change):
+    """The documented shape; ids at image positions are hashes of the image."""
+    read = [[None if n == 0 else -0.1, 10**6 + n if token == image_id else token, None]
+            for n, token in enumerate(prompt.ids)]  # fmt: skip
+    about = {"id": "a1", "finish_reason": {"type": "stop", "matched": 2}, "prompt_tokens": len(prompt.ids)}
+    about |= {"completion_tokens": 2, "cached_tokens": 0, "weight_version": "7", "e2e_latency": 0.1}
+    about |= {"input_token_logprobs": read, "output_token_logprobs": [[-0.5, 7, None], [-0.25, 2, None]]}
+    return {"text": "x", "output_ids": [7, 2], "meta_info": about | change}
+
+
+def test_sglang_is_asked_by_ids_and_images(policy, prompts):
+    tokenizer, prompt = policy.tokenizer, prompts[1]
+    app = Replies((200, sglang_reply(prompt, tokenizer.image_id)))
+    with listening(app) as url:
+        (done,) = remotely(url, [prompt], SamplingParams(0.7, 9, (5,)), [4], dialect=Sglang(tokenizer))
+    assert (done.token_ids, done.logprobs, done.finish_reason) == ([7, 2], [-0.5, -0.25], "stop")
+    assert done.policy_version == 7 and app.paths == ["/generate"]
+    (body,) = app.bodies
+    drawn = body.pop("sampling_params")
+    (image,) = body.pop("image_data")
+    assert np.array_equal(prepare(base64.b64decode(image.partition(",")[2])).patches, prompt.images[0].patches)
+    assert body == {"input_ids": prompt.ids, "return_logprob": True, "logprob_start_len": 0, "stream": False}
+    neutral = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
+    neutral |= {"presence_penalty": 0.0, "frequency_penalty": 0.0}
+    assert {int(token) for token in drawn.pop("logit_bias")} == tokenizer.unsampled_ids
+    expected = {"temperature": 0.7, "max_new_tokens": 9, "stop_token_ids": [tokenizer.eos_id, 5], "sampling_seed": 4}
+    assert drawn == {**expected, **neutral, "skip_special_tokens": False, "n": 1}
+
+
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        ({"input_token_logprobs": [[None, 1, None], [-1.0, 2, None]]}, "2 for .* different from number"),
+        ({"input_token_logprobs": None}, "return_logprob"),
+        ({"output_token_logprobs": [[None, 7, None], [-0.25, 2, None]]}, "return_logprob"),
+        ({"output_token_logprobs": [[-0.5, 8, None], [-0.25, 2, None]]}, "other tokens than its `output_ids`"),
+        ({"finish_reason": {"type": "abort", "message": "gone"}}, "ended a response by 'abort'"),
+    ],
+)
+def test_what_sglang_says_must_be_fit_to_train_on(policy, prompts, change, says):
+    reply = sglang_reply(prompts[0], policy.tokenizer.image_id, **change)
+    with listening(Replies((200, reply))) as url, pytest.raises(UserError, match=says):
+        remotely(url, prompts[:1], DRAWS, [0], dialect=Sglang(policy.tokenizer))
+
+
+def test_sglang_loads_new_weights_from_the_shared_folder(policy, tmp_path):
+    app = Replies((200, {"success": True, "message": ""}), (200, {"success": False, "message": "no such layer"}))
+
+    async def run(url):
+        dialect = Sglang(policy.tokenizer)
+        async with RemoteSampler(url, dialect=dialect, weights=tmp_path, cfg=policy.cfg) as sampler:
+            await sampler.update_weights(policy.params, 3)
+            with pytest.raises(UserError, match="did not load .*version-4: no such layer"):
+                await sampler.update_weights(policy.params, 4)
+
+    with listening(app) as url:
+        asyncio.run(run(url))
+    assert app.paths == ["/update_weights_from_disk"] * 2
+    path = str(tmp_path / "version-3")
+    assert app.bodies[0] == {"model_path": path, "weight_version": "3", "flush_cache": True}
+    hf.load(path)
 
 
 def test_wrong_tokens_and_absent_servers_are_said(url, prompts):

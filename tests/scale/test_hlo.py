@@ -77,6 +77,23 @@ def test_loops_count_as_often_as_they_turn():
     }
 
 
+def test_an_all_reduce_that_is_sliced_in_a_fusion_is_a_reduce_scatter():
+    """As the TPU compiler writes it; the operand counts once."""
+    fused = """
+%all-reduce-scatter.3 (l.1: f32[64]) -> f32[16] {
+  %l.1 = f32[64]{0} parameter(0)
+  %whole = f32[64]{0} all-reduce(%l.1), replica_groups={{0,1,2,3},{4,5,6,7}}, to_apply=%add
+  ROOT %part = f32[16]{0} dynamic-slice(%whole, %l.1), dynamic_slice_sizes={16}
+}
+
+ENTRY %main (z: (s32[], bf16[128])) -> f32[64] {
+  %scattered = f32[16]{0} fusion(%z), kind=kCustom, calls=%all-reduce-scatter.3"""
+    program = PROGRAM.replace("\nENTRY %main (z: (s32[], bf16[128])) -> f32[64] {", fused)
+    found, before = collective_bytes(program)[0], collective_bytes(PROGRAM)[0]
+    assert found["reduce-scatter"] - before["reduce-scatter"] == 64 * 4 * 3 / 4
+    assert found["all-reduce"] == before["all-reduce"]
+
+
 def test_a_loop_whose_turns_are_not_written_is_said_so():
     strange = PROGRAM.replace("compare(%j, %many), direction=LT", "compare(%j, %j), direction=NE")
     found, uncounted = collective_bytes(strange)
