@@ -167,7 +167,7 @@ def examples(device):
         "status": "failure",
     }  # fmt: skip
     for spec in ACTIONS[device]:
-        for names in {spec.required, spec.required + spec.optional}:
+        for names in dict.fromkeys((spec.required, spec.required + spec.optional)):
             yield {"action": spec.name, **{name: values[name] for name in names}}
 
 
