@@ -32,7 +32,10 @@ COUNTS = "turn_counts.json"
 TEXTS = ("id", "suite", "task", "device", "instruction", "outcome", "source", "codec")
 INTEGERS = ("seed", "progress", "total", "policy_version")
 JSONS = ("score", "rewards", "checkpoints", "tools")
-TURN_JSONS = ("temperature", "thought", "conclusion", "action", "parse_error", "tool_result", "target_box", "seconds")
+TURN_JSONS = (
+    "temperature", "policy_spans", "thought", "conclusion", "action", "parse_error", "tool_result", "target_box",
+    "seconds",
+)  # fmt: skip
 
 
 def features() -> tfds.features.FeaturesDict:
@@ -220,7 +223,7 @@ def _decode(record: dict[str, Any]) -> Episode:
             screenshot=bytes(stored["screenshot"][number]),
             policy_version=int(stored["policy_version"][number]),
             text=_text(stored["text"][number]),
-            **{name: json.loads(_text(stored[name][number])) for name in TURN_JSONS},
+            **{name: json.loads(_text(stored[name][number])) for name in TURN_JSONS if name in stored},
             **{name: piece[number].tolist() for name, piece in pieces.items()},
         )
         for number in range(len(stored["index"]))
