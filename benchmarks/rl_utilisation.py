@@ -2,10 +2,10 @@
 
 python -m benchmarks.rl_utilisation
 
-The loop of `gui_rl.learn.online` plays simulated environments: log-normal latencies of mean 4 s and a heavy tail, scaled
-down 100 times; episodes of 3 to 30 steps. The policy answers after 0.2 s and an optimisation step takes 20 s, scaled
-alike; neither computes anything. An environment works while it carries out a reset or a step: waiting for the policy,
-for other episodes or for the trainer is what is to be avoided.
+The loop of `gui_rl.learn.online` plays simulated environments: log-normal latencies of mean 4 s with a heavy tail
+(scaled down 100 times), episodes of 3 to 30 steps. The policy answers after 0.2 s and an optimisation step takes 20 s,
+scaled alike; neither computes anything. An environment works while it carries out a reset or a step: waiting for the
+policy, for other episodes or for the trainer is what is to be avoided.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ENVIRONMENTS, SCALE = 64, 100
 SIMULATION = Simulation(mean_s=4 / SCALE, sigma=1.0, shortest=3, longest=30)
 ANSWER_S, TRAIN_S = 0.2 / SCALE, 20 / SCALE
 CONFIG = MRPOConfig(
-    steps=12, tasks=4, group=8, oversample=2, parallel=ENVIRONMENTS, explore=1.0, phases="mix", deadline_s=600 / SCALE,
+    steps=16, tasks=4, group=8, oversample=2, parallel=ENVIRONMENTS, explore=1.0, phases="mix", deadline_s=600 / SCALE,
     checkpoint_every=10**6,
 )  # fmt: skip
 TASKS = {family: [("simulated", f"{family}/{n}") for n in range(20)] for family in ("mobile", "desktop", "web")}
@@ -75,7 +75,7 @@ def measure(max_lag: int, directory: Path) -> dict[str, float]:
         time.sleep(TRAIN_S)
         return state.replace(step=state.step + 1), {}
 
-    state = TrainState(jnp.zeros((), jnp.int32), {}, {}, jax.random.key(0))
+    state = TrainState(jnp.zeros((), jnp.int32), {"w": jnp.zeros(1)}, {"m": jnp.zeros(1)}, jax.random.key(0))
     config = dataclasses.replace(CONFIG, max_lag=max_lag)
     asyncio.run(
         online.train(state, update, Waiting(), client, TASKS, range(10**6), config, directory, report)

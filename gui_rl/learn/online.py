@@ -271,7 +271,7 @@ async def train(
                 await report(StepReport(number + 1, phases[number], metrics, episodes, tuple(tickets)))
                 if number + 1 == config.steps or (number + 1) % config.checkpoint_every == 0:
                     progress = {"buffer": buffer.to_dict(), "policy_version": number + 1, "phase": phases[number]}
-                    checkpoints.save(state, progress)
+                    await asyncio.to_thread(checkpoints.save, state, progress)
         finally:
             await rounds.stop()
     return state

@@ -166,4 +166,5 @@ def init_state(
         params = jax.jit(lambda tree: jax.tree.map(jnp.copy, tree), out_shardings=where.params)(params)
     opt_state = jax.jit(optimizer.init, out_shardings=where.opt_state)(params)
     step = jax.device_put(jnp.zeros((), jnp.int32), where.step)
-    return TrainState(step=step, params=params, opt_state=opt_state, key=jax.device_put(key, where.key))
+    key = jax.jit(lambda key: key, out_shardings=where.key)(key)  # also onto devices of other processes
+    return TrainState(step=step, params=params, opt_state=opt_state, key=key)

@@ -24,6 +24,7 @@ from gui_rl.prompt.images import shared
 from gui_rl.prompt.parse import parse_response
 from gui_rl.rollout.agents import Agent, View
 from gui_rl.rollout.env_client import EnvClient, EnvFault, Session
+from gui_rl.rollout.told import sampled
 
 CLOSE_S = 5.0
 """How long an episode waits for its session to be closed; the server ends a forgotten session itself."""
@@ -105,6 +106,7 @@ async def play(
     deadline: float,
     keep_final: bool = False,
     transport: Transport | None = None,
+    tell: bool = False,
 ) -> Episode:
     """Plays one episode to its end.
 
@@ -116,6 +118,8 @@ async def play(
         `env_crash` where the environment had to.
       keep_final: store the last observation too.
       transport: where to count whether the server's record of the ids is what was sampled.
+      tell: tell the server how every response was sampled, so that a trainer can read the episode from there
+        (`told.told_episode`).
     """
     turns: list[Turn] = []
     history: list[HistoryTurn] = []
@@ -134,19 +138,21 @@ async def play(
                 call = parsed.call
                 action = None if call is None else {"name": call.name, "arguments": dict(call.arguments)}
                 started, owing = time.monotonic(), "env_crash"
-                after = await session.step(
-                    action, parse_error=parsed.failure, text=reply.text, token_ids=list(reply.response_ids)
-                )
-                result = None if after.tool_result is None else json.dumps(after.tool_result)
                 images = reply.prompt.images
                 first = len(turns) - len(images) + 1
+                shown = tuple(range(first, first + len(images)))
+                after = await session.step(
+                    action, parse_error=parsed.failure, text=reply.text, token_ids=list(reply.response_ids),
+                    sampled=sampled(reply, shown) if tell else None,
+                )  # fmt: skip
+                result = None if after.tool_result is None else json.dumps(after.tool_result)
                 turns.append(
                     Turn(
                         index=len(turns),
                         screenshot=observation.png,
                         prompt_ids=tuple(reply.prompt.ids),
                         image_grids=tuple(image.grid for image in images),
-                        image_turns=tuple(range(first, first + len(images))),
+                        image_turns=shown,
                         response_ids=tuple(reply.response_ids),
                         behaviour_logp=tuple(reply.behaviour_logp),
                         temperature=reply.temperature,

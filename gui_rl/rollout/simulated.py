@@ -13,14 +13,21 @@ import dataclasses
 import hashlib
 import io
 import math
-import time
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from env_servers.protocol.messages import EpisodeReply, EvaluateReply, Observation, Response, StepRecord, StepReply
+from env_servers.protocol.messages import (
+    EpisodeReply,
+    EvaluateReply,
+    Observation,
+    Response,
+    Sampled,
+    StepRecord,
+    StepReply,
+)
 from gui_rl.rollout.env_client import EnvFault
 
 
@@ -52,7 +59,7 @@ class SimulatedClient:
     """Stands for an `EnvClient`; a task's name begins with its device family, e.g. "web/3".
 
     Attributes:
-      busy_s: seconds that sessions spent in resets and steps, summed over sessions.
+      busy_s: drawn latencies of the resets and steps that are over, seconds, summed over sessions.
       calls: resets and steps that have begun.
     """
 
@@ -72,11 +79,9 @@ class SimulatedClient:
         """One call's latency."""
         mean, sigma = self.simulation.mean_s, self.simulation.sigma
         pause = self.random.lognormal(math.log(mean) - sigma**2 / 2, sigma) if mean else 0.0
-        self.calls, began = self.calls + 1, time.monotonic()
-        try:
-            await asyncio.sleep(pause)
-        finally:
-            self.busy_s += time.monotonic() - began
+        self.calls += 1
+        await asyncio.sleep(pause)
+        self.busy_s += pause
 
 
 class SimulatedSession:
@@ -103,6 +108,7 @@ class SimulatedSession:
         parse_error: str | None = None,
         text: str | None = None,
         token_ids: tuple[int, ...] = (),
+        sampled: Sampled | None = None,
     ) -> StepReply:
         """The next screen, the same as before. Raises EnvFault("env_crash") as often as the simulation says."""
         given, simulation = list(token_ids), self._client.simulation
@@ -116,7 +122,7 @@ class SimulatedSession:
             raise EnvFault("env_crash", "simulated")
         record = StepRecord(
             step=len(self._steps), action=None, parse_error=parse_error, error=None, tool_result=None,
-            response=Response(text=text or "", token_ids=given), state_hash="", held=[],
+            response=Response(text=text or "", token_ids=given, sampled=sampled), state_hash="", held=[],
         )  # fmt: skip
         self._steps.append(record)
         ended = len(self._steps) >= self._length
@@ -134,7 +140,7 @@ class SimulatedSession:
         """What was sent, with the responses' token ids."""
         return EpisodeReply(
             session="simulated", episode=1, suite=self._suite, task=self._task, seed=self._seed, instruction="",
-            status="terminated", steps=self._steps,
+            status="terminated", steps=self._steps, device=self.device,
         )  # fmt: skip
 
     async def close(self) -> None:
