@@ -20,7 +20,7 @@ test: ## run every test, lint and layout checks included
 
 bench: ## measure speed and memory against peers; writes benchmarks/results/
 	@scripts/setup.sh env,dev
-	@for what in policy rollout logprob_memory hf_load; do $(BIN)/python -m benchmarks.$$what || exit; done
+	@for what in policy rollout logprob_memory hf_load rl_utilisation rl_resume; do $(BIN)/python -m benchmarks.$$what || exit; done
 
 lint: ## format check, lint, import floors
 	@scripts/setup.sh env,dev

@@ -265,7 +265,8 @@ async def train(
                 # The trainer takes over the state's buffers at its next step; by then the sampler has these.
                 await agent.sampler.update_weights(policy(state.params), number + 1)
                 metrics |= filled.metrics | meter.since_last() | {"tito_mismatch_rate": transport.rate}
-                metrics |= {"groups_again": len(again), "groups_dropped": len(short) - len(again), "refilled": refilled}
+                metrics |= {"groups_again": len(again), "groups_dropped": len(short) - len(again)}
+                metrics |= {"groups_waiting": len(buffer.waiting), "refilled": refilled}
                 metrics |= {"seconds_rollout": waited, "seconds_train": time.monotonic() - began - waited}
                 episodes = [episode for pool in pools for episode in pool.episodes]
                 await report(StepReport(number + 1, phases[number], metrics, episodes, tuple(tickets)))
