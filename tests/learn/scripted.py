@@ -8,7 +8,7 @@ import hashlib
 import jax
 import numpy as np
 import optax
-from conftest import build_config
+from smallest import build_config
 
 from gui_rl.learn.online import loss_config, make_update
 from gui_rl.learn.state import init_state, make_mesh
