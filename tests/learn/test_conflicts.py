@@ -57,15 +57,12 @@ def test_without_a_conflict_it_is_the_sum_and_a_zero_gradient_is_harmless():
 
 def test_two_opposed_families_move_the_policy_only_where_they_do_not_disagree(cfg, params, make_samples):
     """The step's change is the surgery of the families' own gradients; the loss is that of the mixture."""
-    parts = [
-        pack(
-            make_samples(seed, 6, weighted=("pg_weight",)), cfg.image_token_id, 48, 32, 8, side=4,
-            patch_dim=cfg.vision.patch_values,
-        )
-        for seed in (1, 2)
-    ]  # fmt: skip
-    parts[1] = parts[1].replace(advantage=-np.abs(parts[1].advantage))
-    parts[0] = parts[0].replace(advantage=np.abs(parts[0].advantage))
+    side, values = cfg.vision.position_side, cfg.vision.patch_values
+    samples = make_samples(1, 6, weighted=("pg_weight",))
+    part = pack(samples, cfg.image_token_id, 48, 32, 8, side=side, patch_dim=values)
+    random = np.random.default_rng(0).uniform(0.2, 2.0, part.pg_weight.shape).astype(np.float32)
+    parts = [part.replace(advantage=np.abs(part.advantage)), part.replace(advantage=-np.abs(part.advantage))]
+    parts[1] = parts[1].replace(pg_weight=part.pg_weight * random)  # the same turns, liked here and disliked there
     mesh = make_mesh(devices=jax.devices()[:1])
     weights = [float(part.pg_weight.sum()) for part in parts]
     gradient = make_gradient(cfg, LossConfig(), mesh)

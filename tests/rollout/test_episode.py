@@ -173,14 +173,14 @@ def test_an_episode_read_from_the_server_trains_like_the_one_that_was_played(ser
 
     async def run():
         async with EnvClient(server.url, server.token) as client, EnvClient(server.url, server.token) as trainer:
-            (session,) = await client.create("virtual", "files/move", 21)
+            (session,) = await client.create("virtual", "files/move", 22)
             away, closed = Session(trainer, session.lease), session.close
 
             async def later():
                 return None
 
             session.close = later  # the session outlives the loop: it is the trainer who ends it
-            played = await play_one(Spec("virtual", "files/move", 21), session, agent, time.monotonic() + 60, tell=True)
+            played = await play_one(Spec("virtual", "files/move", 22), session, agent, time.monotonic() + 60, tell=True)
             told = told_episode(await away.record(screenshots=True), await away.evaluate(), played.id)
             short = await away.record()
             await closed()
