@@ -79,6 +79,7 @@ class Session:
     screen: Screen | None = None
     episode: Episode | None = None
     sent: dict[int, Sent] = field(default_factory=dict)
+    first: Observation | None = None
     last: Observation | None = None
 
     @property

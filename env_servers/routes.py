@@ -219,9 +219,9 @@ async def evaluate(session: Held, store: Store) -> EvaluateReply:
 
 
 @sessions.get("/{session_id}/episode")
-async def episode(session: Held, store: Store) -> EpisodeReply:
-    """The present episode with the actions and responses that were sent."""
-    return store.record(session)
+async def episode(session: Held, store: Store, screenshots: bool = False) -> EpisodeReply:
+    """The present episode with the actions and responses that were sent; with what was seen, too, if asked for."""
+    return store.record(session, screenshots)
 
 
 @sessions.post("/{session_id}/script")

@@ -56,7 +56,7 @@ class SessionStore(Leases):
                 session.episode, session.sent, session.last = episode, {}, None
                 view = await self._first_view(session, episode)
                 episode.observe(view.state, 0)
-                session.last = self._observation(session, view, 0, [])
+                session.first = session.last = self._observation(session, view, 0, [])
             self.metrics.resets.inc()
             await self._settle(session)
             return session.last
@@ -196,9 +196,11 @@ class SessionStore(Leases):
             shown = [Named(name=element.name, box=element.box) for element in elements]
             return ScriptReply(action=Action(**move.call), conclusion=move.conclusion, box=move.box, elements=shown)
 
-    def record(self, session: Session) -> EpisodeReply:
-        """The present episode with all that was sent to it. Refusal: no_episode."""
+    def record(self, session: Session, screenshots: bool = False) -> EpisodeReply:
+        """The present episode with all that was sent to it, and what was seen if asked for. Refusal: no_episode."""
         episode = self._any(session)
+        replies = [session.sent[step.step].reply for step in episode.steps]
+        seen = [session.first, *(r.result().observation for r in replies if r.done() and not r.exception())]
         return EpisodeReply(
             session=session.id,
             episode=episode.number,
@@ -208,6 +210,9 @@ class SessionStore(Leases):
             instruction=episode.instruction,
             status=episode.status,
             steps=list(episode.steps),
+            device=session.device,
+            tools=session.tools,
+            screenshots=[observation.screenshot for observation in seen if observation] if screenshots else [],
         )
 
     def screenshot(self, session: Session) -> bytes:

@@ -45,7 +45,7 @@ from gui_rl.prompt.context import TINY_CONTEXT
 from gui_rl.prompt.tokenizer import Tokenizer
 from gui_rl.report.manifest import write_manifest
 from gui_rl.report.metrics import RunLog
-from gui_rl.report.progress import Progress
+from gui_rl.report.progress import Progress, headline
 from gui_rl.report.report import write_report
 from gui_rl.rollout.agents import Agent, PolicyAgent, Prompts, RandomAgent, ScriptAgent
 from gui_rl.rollout.engine import Engine, engine_config
@@ -81,7 +81,7 @@ class Config:
     probes: int = 5
     probe: int = 22
     sft: sft.SFTConfig = sft.SFTConfig()
-    rl: online.MRPOConfig = online.MRPOConfig()
+    rl: online.MRPOConfig = online.MRPOConfig(max_lag=0)
     show: int = 4
     seed: int = 0
 
@@ -254,8 +254,11 @@ class _Quickstart:
             return self._restore(optimizer, directory).params
         began = time.monotonic()
         state = self._state(optimizer, params, directory, "rl_train")
-        step = make_train_step(self.cfg, LossConfig(kl_scale=config.kl), optimizer, self.mesh)
+        families = tuple(self.tasks)
+        apart = len(families) if config.phases == "project" else 1
+        step = make_train_step(self.cfg, online.loss_config(config), optimizer, self.mesh, families=apart)
         reference = online.make_reference(self.cfg, self.mesh, params)
+        update = online.make_update(step, self.cfg, config, self.mesh, reference, families)
         agent = PolicyAgent(self.engine, self.prompts, SamplingParams(1.0))
         totals = dict(self.stages.done.get("groups", {"kept": 0, "swapped": 0, "empty": 0}))
         with self.progress.stage("MRPO", total=config.steps, done=int(state.step)) as stage:
@@ -264,17 +267,20 @@ class _Quickstart:
                 groups = {name: done.metrics[f"groups_{name}"] for name in ("kept", "swapped", "empty")}
                 for name, count in groups.items():
                     totals[name] += count
-                values = {**done.metrics, **{f"groups/{n}": v / sum(groups.values()) for n, v in groups.items()}}
-                values["rollout/success"] = done.metrics["success"]
+                values = {
+                    **done.metrics,
+                    **{f"groups/{n}": v / max(sum(groups.values()), 1) for n, v in groups.items()},
+                }
+                values["rollout/success"] = done.metrics.get("success", 0.0)
                 if self._probed(done.step, config.steps):
                     values |= await self._probe()
                 family = done.families[0] if len(done.families) == 1 else "mix"
                 self.log.log("rl", done.step, values, phase=family)
-                stage.advance(success=done.metrics["success"])
+                stage.advance(**headline(done.metrics))
 
             state = await online.train(
-                state, step, agent, self.client, self.tasks, SEEDS["train"][: len(SEEDS["train"]) // 2], self.cfg,
-                config, self.mesh, directory, report, reference,
+                state, update, agent, self.client, self.tasks, SEEDS["train"][: len(SEEDS["train"]) // 2], config,
+                directory, report,
             )  # fmt: skip
         self.stages.done["groups"] = totals
         self._put("rl_trained", {"steps": config.steps}, began)

@@ -136,11 +136,28 @@ class Action(Message):
     arguments: dict[str, Any]
 
 
+class Sampled(Message):
+    """How a response was sampled, where the agent loop runs beside the environment and the trainer elsewhere (R7).
+
+    image_turns: for each image of the prompt, the observation it shows. logprobs: nats, one a response token.
+    policy_spans: (version, tokens) in order.
+    """
+
+    prompt_ids: list[int]
+    image_grids: list[tuple[int, int, int]]
+    image_turns: list[int]
+    logprobs: list[float]
+    temperature: float
+    policy_version: int
+    policy_spans: list[tuple[int, int]] = Field(default_factory=list)
+
+
 class Response(Message):
     """What the policy said, as it was sampled; the server keeps it with the episode and never re-tokenises it (R7)."""
 
     text: str
     token_ids: list[int] = Field(default_factory=list)
+    sampled: Sampled | None = None
 
 
 class StepRequest(Message):
@@ -205,7 +222,10 @@ class StepRecord(Message):
 
 
 class EpisodeReply(Message):
-    """A session's present episode with everything that was sent to it."""
+    """A session's present episode with everything that was sent to it.
+
+    screenshots: base64 PNG of every observation, the last one included, where they were asked for.
+    """
 
     session: str
     episode: int
@@ -215,6 +235,9 @@ class EpisodeReply(Message):
     instruction: str
     status: Literal["running", "terminated", "truncated", "fault", "closed"]
     steps: list[StepRecord]
+    device: Device
+    tools: list[dict[str, Any]] = Field(default_factory=list)
+    screenshots: list[str] = Field(default_factory=list, repr=False)
 
 
 class Named(Message):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+import jax
 import numpy as np
 
 from gui_rl.data.batch import Batch, split
@@ -89,6 +90,31 @@ def with_ids(episode: Episode, tokenizer: Tokenizer, context: ContextConfig) -> 
         turns.append(turn)
         history.append(HistoryTurn(screen, text, turn.response_ids, turn.conclusion or "", turn.tool_result))
     return dataclasses.replace(episode, turns=tuple(turns))
+
+
+def family_batches(
+    samples: Sequence[Sample], families: Sequence[str], names: Sequence[str], cfg: ModelConfig, shape: BatchShape
+) -> Batch:
+    """Micro-batches of each family by itself, one family after the other: `[len(names) * A, B, ...]`.
+
+    Args:
+      samples: of a step, at least one.
+      families: of each sample.
+      names: the families, in order; one without samples gets micro-batches of padding.
+      cfg, shape: as for `micro_batches`; all families get the largest shape that one of them needs.
+    """
+    parts = [[s for s, family in zip(samples, families, strict=True) if family == name] for name in names]
+    found = [micro_batches(part, cfg, shape) for part in parts if part]
+    shape = dataclasses.replace(
+        shape,
+        row_length=max(batch.targets.shape[2] for batch in found),
+        row_patches=max(batch.inputs.patches.shape[2] for batch in found),
+        micro_batches=max(batch.targets.shape[0] for batch in found),
+    )
+    batches = [micro_batches(part, cfg, shape) if part else None for part in parts]
+    padding = jax.tree.map(np.zeros_like, next(batch for batch in batches if batch is not None))
+    whole = [padding if batch is None else batch for batch in batches]
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *whole)
 
 
 def micro_batches(samples: Sequence[Sample], cfg: ModelConfig, shape: BatchShape) -> Batch:

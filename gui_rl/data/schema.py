@@ -52,7 +52,8 @@ class Turn:
       behaviour_logp: log-probability (nats, float32) of each response id when it was sampled; empty where nothing was
         sampled (scripts, humans, imports).
       temperature: sampling temperature.
-      policy_version: version of the policy that sampled it; -1 where no policy did.
+      policy_version: version of the policy that sampled its first token; -1 where no policy did.
+      policy_spans: `(version, tokens)` in order, where the weights were told; several where they changed on the way.
       text: the response as text.
       thought: the reasoning, for thinking policies.
       conclusion: the sentence that the history keeps.
@@ -73,6 +74,7 @@ class Turn:
     behaviour_logp: tuple[float, ...] = ()
     temperature: float = 1.0
     policy_version: int = -1
+    policy_spans: tuple[tuple[int, int], ...] = ()
     text: str = ""
     thought: str | None = None
     conclusion: str | None = None
@@ -90,6 +92,7 @@ class Turn:
         set_field(self, "image_turns", tuple(map(int, self.image_turns)))
         set_field(self, "response_ids", tuple(map(int, self.response_ids)))
         set_field(self, "behaviour_logp", tuple(np.asarray(self.behaviour_logp, np.float32).tolist()))
+        set_field(self, "policy_spans", tuple(tuple(map(int, span)) for span in self.policy_spans))
         if self.target_box is not None:
             set_field(self, "target_box", tuple(map(float, self.target_box)))
         if self.behaviour_logp and len(self.behaviour_logp) != len(self.response_ids):

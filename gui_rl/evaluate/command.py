@@ -184,7 +184,7 @@ async def _play(options: EvalOptions, seeds: range, folder: Path, url: str, toke
             await play_all(
                 client, acting, left, parallel=max(options.parallel, options.repeat), script=script,
                 keep_final=options.keep, tick=ended,
-                session={"tools": options.tools, "disturb": list(options.disturb), "marks": options.marks},
+                lease={"tools": options.tools, "disturb": list(options.disturb), "marks": options.marks},
                 deadline_s=EPISODE_S * (2 + len(left) / options.parallel),
             )  # fmt: skip
         return {who: [record for record in journal.records.values() if record.agent == who] for who in agents}

@@ -13,13 +13,15 @@ that the group's weighted mean equals the pool's in expectation.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import Array, Float, Int
 from scipy.special import comb
+
+from gui_rl.rollout.groups import Ticket
 
 Status = Literal["kept", "swapped", "empty"]
 SwapWeights = Literal["none", "horvitz_thompson"]
@@ -110,31 +112,38 @@ def pool_diversity(p: float, n: int, k: int = 1) -> float:
 
 @dataclass(frozen=True)
 class BufferState:
-    """What a run's checkpoint keeps of the buffer: the counts of each status, and the pools still being filled.
+    """What a run's checkpoint keeps of its groups (R39): all that was drawn, and not yet trained on, is in it.
 
     Attributes:
       counts: number of groups by status.
-      pending: for each group key, the ids of the trajectories collected so far.
+      recent: the latest outcomes of each task, oldest first.
+      rounds: tickets of the rounds that were drawn and not yet trained on, by the step that they are for.
+      waiting: tickets whose pool was too small for a group; they are played again in a later round.
     """
 
     counts: Mapping[str, int] = field(default_factory=lambda: {"kept": 0, "swapped": 0, "empty": 0})
-    pending: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    recent: Mapping[str, tuple[bool, ...]] = field(default_factory=dict)
+    rounds: Mapping[int, tuple[Ticket, ...]] = field(default_factory=dict)
+    waiting: tuple[Ticket, ...] = ()
 
     def record(self, status: Status) -> BufferState:
         """The state with one more group of that status."""
-        return BufferState({**self.counts, status: self.counts[status] + 1}, self.pending)
+        return replace(self, counts={**self.counts, status: self.counts[status] + 1})
 
-    def add(self, key: str, trajectory: str) -> BufferState:
-        """The state with one more trajectory in the pool of a group key; adding it twice changes nothing."""
-        pool = self.pending.get(key, ())
-        if trajectory in pool:
-            return self
-        return BufferState(self.counts, {**self.pending, key: (*pool, trajectory)})
+    def remember(self, task: str, outcomes: Sequence[bool], most: int) -> BufferState:
+        """The state with more outcomes of a task, the latest `most` of which are kept."""
+        return replace(self, recent={**self.recent, task: (*self.recent.get(task, ()), *outcomes)[-most:]})
 
-    def take(self, key: str) -> tuple[BufferState, tuple[str, ...]]:
-        """The state without that pool, and the pool's trajectories."""
-        rest = {name: pool for name, pool in self.pending.items() if name != key}
-        return BufferState(self.counts, rest), self.pending.get(key, ())
+    def begin(self, number: int, tickets: Sequence[Ticket]) -> BufferState:
+        """The state with a round that takes these tickets, those among them that were waiting no longer wait."""
+        waiting = tuple(ticket for ticket in self.waiting if ticket not in tickets)
+        return replace(self, rounds={**self.rounds, number: tuple(tickets)}, waiting=waiting)
+
+    def end(self, number: int, again: Sequence[Ticket] = ()) -> BufferState:
+        """The state without that round; `again` are those of its tickets that are to be played once more."""
+        rounds = {other: tickets for other, tickets in self.rounds.items() if other != number}
+        waiting = (*self.waiting, *(ticket._replace(tries=ticket.tries + 1) for ticket in again))
+        return replace(self, rounds=rounds, waiting=waiting)
 
     def rates(self) -> dict[str, float]:
         """Share of kept, swapped and empty groups among all groups so far (0 before the first)."""
@@ -143,12 +152,22 @@ class BufferState:
 
     def to_dict(self) -> dict:
         """A JSON document of the state."""
-        return {"counts": dict(self.counts), "pending": {name: list(pool) for name, pool in self.pending.items()}}
+        return {
+            "counts": dict(self.counts),
+            "recent": {task: list(outcomes) for task, outcomes in self.recent.items()},
+            "rounds": {str(number): list(map(list, tickets)) for number, tickets in self.rounds.items()},
+            "waiting": list(map(list, self.waiting)),
+        }
 
     @classmethod
     def from_dict(cls, document: Mapping) -> BufferState:
         """The state of a document made by `to_dict`."""
-        return cls(dict(document["counts"]), {name: tuple(pool) for name, pool in document["pending"].items()})
+        return cls(
+            counts=dict(document["counts"]),
+            recent={task: tuple(outcomes) for task, outcomes in document["recent"].items()},
+            rounds={int(n): tuple(Ticket(*ticket) for ticket in tickets) for n, tickets in document["rounds"].items()},
+            waiting=tuple(Ticket(*ticket) for ticket in document["waiting"]),
+        )
 
 
 def _seed(key: Array | int) -> list[int]:

@@ -157,6 +157,11 @@ def restore_params(directory: str | os.PathLike, like: Any, step: int | None = N
     return _read(directory, step, params=_abstract(like))["params"]
 
 
+def restore_progress(directory: str | os.PathLike, step: int | None = None) -> dict[str, Any]:
+    """Reads only the progress document of a checkpoint."""
+    return _read(directory, _find(directory, step), progress=None)["progress"]
+
+
 def steps(directory: str | os.PathLike) -> list[int]:
     """Steps of the complete checkpoints, ascending; none where the directory does not exist."""
     path = Path(directory)

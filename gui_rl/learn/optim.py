@@ -113,6 +113,39 @@ def matrix_dimensions(cfg: ModelConfig, adam_axes: Sequence[str] = ADAM_AXES) ->
     return jax.tree.map(dimensions, param_specs(cfg), is_leaf=is_spec)
 
 
+def project_conflicts(grads: Any, key: Array) -> tuple[Any, Array]:
+    """The sum of several gradients, none of which points against another (gradient surgery, 2001.06782, algorithm 1).
+
+    Every gradient, in a random order, loses its component along each other one with which its dot product is negative.
+    All of it happens in the span of the gradients: only their dot products are needed.
+
+    Args:
+      grads: a tree of arrays `[F, ...]`: F gradients.
+      key: of the order.
+    Returns:
+      The sum, a tree of arrays `[...]`, and the cosines `[F, F]` of the gradients as they came (0 for one that is 0).
+    """
+    flat = [leaf.reshape(leaf.shape[0], -1).astype(jnp.float32) for leaf in jax.tree.leaves(grads)]
+    dots = sum(jnp.matmul(leaf, leaf.T, precision="highest") for leaf in flat)
+    count, squares = dots.shape[0], jnp.diag(dots)
+    norms = jnp.sqrt(squares)
+    scale = jnp.outer(norms, norms)
+    cosines = jnp.where(scale > 0, dots / jnp.where(scale > 0, scale, 1.0), 0.0)
+
+    def project(own: Array, key: Array) -> Array:
+        def against(parts: Array, other: Array):
+            dot = parts @ dots[:, other]
+            remove = jnp.where(
+                (other != own) & (dot < 0), dot / jnp.where(squares[other] > 0, squares[other], 1.0), 0.0
+            )
+            return parts.at[other].add(-remove), None
+
+        return jax.lax.scan(against, jnp.eye(count)[own], jax.random.permutation(key, count))[0]
+
+    parts = jax.vmap(project)(jnp.arange(count), jax.random.split(key, count)).sum(0)
+    return jax.tree.map(lambda leaf: jnp.tensordot(parts, leaf.astype(jnp.float32), 1), grads), cosines
+
+
 class MasterState(NamedTuple):
     """The float32 parameters, and the state of the optimizer that moves them."""
 

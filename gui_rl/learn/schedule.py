@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 FAMILIES = ("mobile", "desktop", "web")
-PhaseMode = Literal["cycle", "curriculum", "mix"]
+PhaseMode = Literal["cycle", "curriculum", "mix", "project"]
 
 
 def device_phases(
@@ -26,8 +26,9 @@ def device_phases(
       steps: number of optimisation steps.
       mode: "cycle" and "curriculum" alternate, one family a stage (`theta <- theta - eta g_d`): "cycle" takes the
         families in turn, `stage_steps` each, over and over; "curriculum" changes family at given steps. "mix" trains on
-        all families in every step (the paper's unstable baseline).
-      families: the families of "cycle" and "mix", in order.
+        all families in every step (the paper's unstable baseline), "project" as well, with a gradient for each family
+        and conflicting ones projected (`make_train_step`).
+      families: the families of the other modes, in order.
       stage_steps: length of a stage of "cycle".
       curriculum: `(family, first step)` of "curriculum", ascending, from step 0 (figure 8b: mobile, then desktop from
         step 10).
@@ -47,9 +48,9 @@ def device_phases(
         raise ValueError(f"a family is named twice in {list(families)}")
     if mode == "cycle":
         return [(families[step // stage_steps % len(families)],) for step in range(steps)]
-    if mode == "mix":
+    if mode in ("mix", "project"):
         return [tuple(families)] * steps
-    raise ValueError(f"unknown mode {mode!r}: choose 'cycle', 'curriculum' or 'mix'")
+    raise ValueError(f"unknown mode {mode!r}: choose 'cycle', 'curriculum', 'mix' or 'project'")
 
 
 def unstable_tasks(

@@ -7,6 +7,7 @@ declare: the adapters of `gui_rl.model.lora` beside a frozen policy.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import flax.struct
@@ -121,6 +122,15 @@ def state_shardings(
 
     opt_state = jax.tree_util.tree_map_with_path(place, state.opt_state)
     return TrainState(step=everywhere, params=params, opt_state=opt_state, key=everywhere)
+
+
+def make_mover(cfg: ModelConfig, mesh: Mesh, rules: ShardingRules | None = None) -> Callable[[Any], Any]:
+    """What moves a policy's parameters to another mesh, e.g. from the trainer's to the sampler's, device to device.
+
+    The result shares no buffer with what it was made from: the trainer may go on and take those over.
+    """
+    where = shardings(param_specs(cfg), mesh, ShardingRules() if rules is None else rules)
+    return lambda params: jax.device_put(params, where, may_alias=False)
 
 
 def init_state(

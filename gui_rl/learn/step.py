@@ -5,7 +5,8 @@ In: a `TrainState` and a `Batch` with a leading micro-batch axis `[A, B, ...]`. 
 2. For each micro-batch: hidden states, log-probabilities, its share of the composed loss, and the share's gradient.
 3. Shares and gradients are added up (`lax.scan`); nothing is averaged, since the shares are already divided by the
    global denominators. So A micro-batches, or N devices, give what one large batch on one device gives.
-4. One update of what is trained.
+4. One update of what is trained. Where families are kept apart, their gradients are summed after what points against
+   another family's has been taken out (`optim.project_conflicts`).
 SFT, reinforcement learning, distillation and their mixtures differ only in how the batch is filled. What is trained is
 the policy itself, or something that gives the policy through a `view`: adapters merged into frozen parameters.
 """
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float
@@ -25,6 +27,7 @@ from jaxtyping import Array, Float
 from gui_rl.errors import UserError
 from gui_rl.learn.batch import Batch, StreamWeights, global_weights
 from gui_rl.learn.losses import LossConfig, WeightedMetric, composed, log_ratio
+from gui_rl.learn.optim import project_conflicts
 from gui_rl.learn.state import TrainState, state_shardings
 from gui_rl.model import forward, layout
 from gui_rl.model.config import ModelConfig
@@ -43,6 +46,7 @@ def make_train_step(
     mesh: Mesh,
     rules: ShardingRules | None = None,
     *,
+    families: int = 1,
     specs: Any = None,
     view: Callable[[Any, Any], Any] = lambda frozen, trained: trained,
     frozen: Any = None,
@@ -59,6 +63,9 @@ def make_train_step(
       optimizer: what turns the gradient into an update.
       mesh: devices, with the axes `(replica, fsdp, expert, tensor)`.
       rules: which logical axis is split over which mesh axis.
+      families: above 1, the micro-batches are that many equal runs, one of each family (all zero for a family without
+        samples), and conflicting gradients are projected; `cosine_I_J` of every two families' gradients is then a
+        metric, as well as `conflicts`, the share of pairs whose cosine is negative.
       specs: of what is trained, where that is not the policy itself.
       view: `(frozen, trained) -> the policy's parameters`, pure; by default the trained ones.
       frozen: parameters that no step changes, placed as they are to be used.
@@ -75,8 +82,65 @@ def make_train_step(
     where = state_shardings(cfg, optimizer, mesh, rules, specs)
     rows = batch_sharding(mesh, rules)
     everywhere = NamedSharding(mesh, PartitionSpec())
+    share = _make_share(cfg, loss_config, mesh, rules, bool(heads))
+
+    def step(state: TrainState, batch: Batch, frozen: Any, heads: Any) -> tuple[TrainState, Metrics]:
+        weights, parts = global_weights(batch), len(batch.targets)
+
+        def gradient(batch: Batch):
+            return accumulate(
+                lambda trained, micro: share(view(frozen, trained), heads, micro, weights, parts), state.params, batch
+            )
+
+        apart: Metrics = {}
+        if families == 1:
+            loss, grads, measured = gradient(batch)
+        else:
+            each = jax.tree.map(lambda leaf: leaf.reshape(families, -1, *leaf.shape[1:]), batch)
+            losses, grads, measured = jax.lax.map(gradient, each)
+            loss, measured = jnp.sum(losses), jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), measured)
+            grads, cosines = project_conflicts(grads, jax.random.fold_in(state.key, state.step))
+            pairs = [(i, j) for i in range(families) for j in range(i)]
+            apart = {f"cosine_{j}_{i}": cosines[i, j] for i, j in pairs}
+            apart["conflicts"] = jnp.mean(jnp.stack([cosines[pair] < 0 for pair in pairs]).astype(jnp.float32))
+        updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
+        metrics = apart | _finish(measured) | {f"weight_{name}": value for name, value in weights._asdict().items()}
+        metrics |= {"loss": loss, "grad_norm": optax.tree.norm(grads), "update_norm": optax.tree.norm(updates)}
+        params = optax.apply_updates(state.params, updates)
+        # The gradient is float32 whatever the parameters are; an optimizer's state keeps the dtypes it began with.
+        opt_state = jax.tree.map(
+            lambda new, old: new if new.dtype == old.dtype else new.astype(old.dtype), opt_state, state.opt_state
+        )
+        return state.replace(step=state.step + 1, params=params, opt_state=opt_state), metrics
+
+    if frozen is None and not heads:
+        alone = functools.partial(step, frozen=None, heads=())
+        return jax.jit(alone, in_shardings=(where, rows), out_shardings=(where, everywhere), donate_argnums=0)
+    beside = jax.jit(step, in_shardings=(where, rows, None, None), out_shardings=(where, everywhere), donate_argnums=0)
+    return lambda state, batch: beside(state, batch, frozen, tuple(heads))
+
+
+def make_gradient(
+    cfg: ModelConfig, loss_config: LossConfig, mesh: Mesh, rules: ShardingRules | None = None
+) -> Callable[[Any, Batch], Any]:
+    """Compiles `(params, batch [A, B, ...]) -> the gradient of the composed loss`, float32; no step is taken."""
+    rules = ShardingRules() if rules is None else rules
+    share = _make_share(cfg, loss_config, mesh, rules)
+
+    def gradient(params: Any, batch: Batch) -> Any:
+        weights, parts = global_weights(batch), len(batch.targets)
+        return accumulate(lambda params, micro: share(params, (), micro, weights, parts), params, batch)[1]
+
+    return jax.jit(gradient, in_shardings=(None, batch_sharding(mesh, rules)))
+
+
+def _make_share(
+    cfg: ModelConfig, loss_config: LossConfig, mesh: Mesh, rules: ShardingRules, taught: bool = False
+) -> Callable:
+    """`(policy's parameters, teachers' heads, micro-batch, denominators, number of micro-batches) -> (share of the
+    loss, measured)`. taught: there are heads."""
     exact = loss_config.kl_estimator == "full"
-    if exact != bool(heads):
+    if exact != taught:
         raise UserError('the KL estimator "full" and the teachers\' heads belong together: give both, or neither')
 
     def share(params: Any, heads: Any, micro: Batch, weights: StreamWeights, parts: int):
@@ -91,28 +155,7 @@ def make_train_step(
             sums["balance"] = WeightedMetric(balance, jnp.ones(()))
         return loss, _Measured(sums, *_ratio_range(logp, micro, loss_config))
 
-    def step(state: TrainState, batch: Batch, frozen: Any, heads: Any) -> tuple[TrainState, Metrics]:
-        weights = global_weights(batch)
-        loss, grads, measured = accumulate(
-            lambda trained, micro: share(view(frozen, trained), heads, micro, weights, len(batch.targets)),
-            state.params,
-            batch,
-        )
-        updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
-        metrics = _finish(measured) | {f"weight_{name}": value for name, value in weights._asdict().items()}
-        metrics |= {"loss": loss, "grad_norm": optax.tree.norm(grads), "update_norm": optax.tree.norm(updates)}
-        params = optax.apply_updates(state.params, updates)
-        # The gradient is float32 whatever the parameters are; an optimizer's state keeps the dtypes it began with.
-        opt_state = jax.tree.map(
-            lambda new, old: new if new.dtype == old.dtype else new.astype(old.dtype), opt_state, state.opt_state
-        )
-        return state.replace(step=state.step + 1, params=params, opt_state=opt_state), metrics
-
-    if frozen is None and not heads:
-        alone = functools.partial(step, frozen=None, heads=())
-        return jax.jit(alone, in_shardings=(where, rows), out_shardings=(where, everywhere), donate_argnums=0)
-    beside = jax.jit(step, in_shardings=(where, rows, None, None), out_shardings=(where, everywhere), donate_argnums=0)
-    return lambda state, batch: beside(state, batch, frozen, tuple(heads))
+    return share
 
 
 def make_scorer(
@@ -209,6 +252,14 @@ def place(batch: Batch, mesh: Mesh, rules: ShardingRules | None = None) -> Batch
             f"a micro-batch of {rows} rows cannot be split evenly over the mesh {dict(mesh.shape)}: {error}"
         ) from error
     return jax.tree.map(lambda leaf: jax.make_array_from_process_local_data(sharding, leaf), batch)
+
+
+def process_rows(batch: Batch) -> Batch:
+    """This process's rows of a host batch `[A, B, ...]` that every process has whole: what `place` asks of it."""
+    count, mine = jax.process_count(), jax.process_index()
+    if batch.targets.shape[1] % count:
+        raise UserError(f"{batch.targets.shape[1]} rows cannot be split over {count} processes: change shape.rows")
+    return jax.tree.map(lambda leaf: np.split(leaf, count, axis=1)[mine], batch)
 
 
 class _Measured(NamedTuple):

@@ -11,7 +11,7 @@ terminal (a log file, CI) the same is printed as one plain line every ten second
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn
@@ -112,6 +112,19 @@ class Stage:
 
     def _count(self) -> str:
         return f"{self._done}/{self._total}" if self._total is not None else f"{self._done} {self._unit}s"
+
+
+HEADLINE = {
+    "success": "success", "success/mobile": "mobile", "success/desktop": "desktop", "success/web": "web",
+    "reward": "reward", "kl": "kl", "entropy": "entropy", "agreement_1pct": "agree", "staleness": "lag",
+    "utilisation": "busy", "tokens_per_s": "tok/s",
+}  # fmt: skip
+"""Metrics of a step of online training that are shown while it runs, and how they are called there."""
+
+
+def headline(metrics: Mapping[str, float]) -> dict[str, float]:
+    """The figures to show of a step's metrics, as `Stage.advance` takes them; those that are missing are left out."""
+    return {short: float(metrics[name]) for name, short in HEADLINE.items() if name in metrics}
 
 
 def rate_text(per_second: float, unit: str) -> str:

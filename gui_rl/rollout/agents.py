@@ -54,6 +54,7 @@ class Reply:
     behaviour_logp: Sequence[float] = ()
     temperature: float = 1.0
     policy_version: int = -1
+    policy_spans: Sequence[tuple[int, int]] = ()
     finish_reason: str = "stop"
     box: tuple[float, float, float, float] | None = None
     seconds: float = 0.0
@@ -107,6 +108,7 @@ class PolicyAgent:
             behaviour_logp=done.logprobs,
             temperature=self.params.temperature,
             policy_version=done.policy_version,
+            policy_spans=done.spans,
             finish_reason=done.finish_reason,
             seconds=time.monotonic() - started,
         )

@@ -33,6 +33,7 @@ from env_servers.protocol.messages import (
     Observation,
     Outcome,
     Response,
+    Sampled,
     ScriptReply,
     StepReply,
     StepRequest,
@@ -295,18 +296,19 @@ class Session:
         parse_error: str | None = None,
         text: str | None = None,
         token_ids: Iterable[int] = (),
+        sampled: Sampled | None = None,
     ) -> StepReply:
         """One step: `action` is {"name", "arguments"}, or None with the `parse_error` of a response without a call.
 
-        text, token_ids: the response as sampled, kept by the server with the episode. Raises EnvFault("env_crash" or
-        "grader_error").
+        text, token_ids, sampled: the response as sampled, kept by the server with the episode. Raises
+        EnvFault("env_crash" or "grader_error").
         """
         request = StepRequest(
             episode=self.episode,
             step=self.step_index,
             action=dict(action) if action is not None else None,
             parse_error=parse_error,
-            response=None if text is None else Response(text=text, token_ids=list(token_ids)),
+            response=None if text is None else Response(text=text, token_ids=list(token_ids), sampled=sampled),
         )
         reply = StepReply.model_validate_json(await self._ask("POST", "step", request, resend=True))
         self.step_index += 1
@@ -325,9 +327,10 @@ class Session:
         """The task's scripted next move (sessions made with script=True)."""
         return ScriptReply.model_validate_json(await self._ask("POST", "script", resend=True))
 
-    async def record(self) -> EpisodeReply:
-        """The episode as the server keeps it, with the responses' token ids."""
-        return EpisodeReply.model_validate_json(await self._ask("GET", "episode", resend=True))
+    async def record(self, screenshots: bool = False) -> EpisodeReply:
+        """The episode as the server keeps it, with the responses' token ids, and with what was seen if asked for."""
+        verb = "episode?screenshots=true" if screenshots else "episode"
+        return EpisodeReply.model_validate_json(await self._ask("GET", verb, resend=True))
 
     async def heartbeat(self) -> Heartbeat:
         """Keep the session while nothing else is asked of it."""

@@ -1,13 +1,16 @@
 """One episode: observe, answer, act, until the task ends; and many of them at once.
 
 In: an environment session and an agent. Out: an `Episode` with everything that training needs. A fault of the
-environment ends the episode with its own outcome and is never a score (R24); a rollout has one wall-clock deadline, and
-what has not ended by then is a `policy_timeout` (R28).
+environment ends the episode with its own outcome and is never a score (R24). A rollout has one wall-clock deadline
+(R28): what the policy has not ended by then is a `policy_timeout`, and where the environment still owes a reply the
+fault is the environment's. Many episodes share a number of `Places`: who asks first is served first, and a place is
+given on as soon as its episode ends.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -22,6 +25,10 @@ from gui_rl.prompt.images import shared
 from gui_rl.prompt.parse import parse_response
 from gui_rl.rollout.agents import Agent, View
 from gui_rl.rollout.env_client import EnvClient, EnvFault, Session
+from gui_rl.rollout.told import sampled
+
+CLOSE_S = 5.0
+"""How long an episode waits for its session to be closed; the server ends a forgotten session itself."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +60,46 @@ class Transport:
         return self.mismatches / max(self.turns, 1)
 
 
+class Places:
+    """Environments that may be played in at one time; to be made and used inside one event loop.
+
+    Attributes:
+      count: how many there are.
+    """
+
+    def __init__(self, count: int):
+        self.count = count
+        self._free, self._order = asyncio.Semaphore(count), asyncio.Lock()
+        self._taken, self._occupied, self._since = 0, 0.0, time.monotonic()
+
+    async def take(self, most: int) -> int:
+        """Waits for a place; takes it, and as many more, up to `most`, as are free as well. Returns their number."""
+        async with self._order:
+            await self._free.acquire()
+            taken = 1
+            while taken < most and not self._free.locked():
+                await self._free.acquire()
+                taken += 1
+        self._change(taken)
+        return taken
+
+    def give_back(self) -> None:
+        """One place is free again."""
+        self._change(-1)
+        self._free.release()
+
+    @property
+    def occupied_s(self) -> float:
+        """Seconds that places were occupied so far, summed over places."""
+        self._change(0)
+        return self._occupied
+
+    def _change(self, taken: int) -> None:
+        now = time.monotonic()
+        self._occupied += self._taken * (now - self._since)
+        self._taken, self._since = self._taken + taken, now
+
+
 async def play(
     spec: Spec,
     session: Session,
@@ -60,6 +107,7 @@ async def play(
     deadline: float,
     keep_final: bool = False,
     transport: Transport | None = None,
+    tell: bool = False,
 ) -> Episode:
     """Plays one episode to its end.
 
@@ -67,70 +115,80 @@ async def play(
       spec: what is played.
       session: a session that was leased for it and not yet reset.
       agent: who acts.
-      deadline: `time.monotonic()` at which the episode is cut off as `policy_timeout`.
+      deadline: `time.monotonic()` at which the episode is cut off: `policy_timeout` where the policy had to answer,
+        `env_crash` where the environment had to.
       keep_final: store the last observation too.
       transport: where to count whether the server's record of the ids is what was sampled.
+      tell: tell the server how every response was sampled, so that a trainer can read the episode from there
+        (`told.told_episode`).
     """
     turns: list[Turn] = []
     history: list[HistoryTurn] = []
-    observation = None
+    observation, owing = None, "env_crash"
     try:
-        observation = await session.reset()
-        ended = False
-        while not ended:
-            if time.monotonic() > deadline:
-                return _episode(spec, session, agent, observation, turns, "policy_timeout")
-            screenshot = shared(observation.png)
-            view = View(
-                spec.id, observation.device, observation.instruction, session.tools, screenshot, history, session,
-                observation.png,
-            )  # fmt: skip
-            reply = await agent.act(view)
-            parsed = parse_response(reply.text, observation.device, session.tools)
-            call = parsed.call
-            action = None if call is None else {"name": call.name, "arguments": dict(call.arguments)}
-            started = time.monotonic()
-            after = await session.step(
-                action, parse_error=parsed.failure, text=reply.text, token_ids=list(reply.response_ids)
-            )
-            result = None if after.tool_result is None else json.dumps(after.tool_result)
-            images = reply.prompt.images
-            first = len(turns) - len(images) + 1
-            turns.append(
-                Turn(
-                    index=len(turns),
-                    screenshot=observation.png,
-                    prompt_ids=tuple(reply.prompt.ids),
-                    image_grids=tuple(image.grid for image in images),
-                    image_turns=tuple(range(first, first + len(images))),
-                    response_ids=tuple(reply.response_ids),
-                    behaviour_logp=tuple(reply.behaviour_logp),
-                    temperature=reply.temperature,
-                    policy_version=reply.policy_version,
-                    text=reply.text,
-                    thought=parsed.thought,
-                    conclusion=parsed.conclusion,
-                    action=action,
-                    parse_error=parsed.failure,
-                    tool_result=result,
-                    target_box=None if reply.box is None else _on_grid(reply.box, observation),
-                    seconds={"answer": reply.seconds, "step": time.monotonic() - started},
+        async with asyncio.timeout(deadline - time.monotonic()):
+            observation = await session.reset()
+            ended = False
+            while not ended:
+                screenshot, owing = shared(observation.png), "policy_timeout"
+                view = View(
+                    spec.id, observation.device, observation.instruction, session.tools, screenshot, history, session,
+                    observation.png,
+                )  # fmt: skip
+                reply = await agent.act(view)
+                parsed = parse_response(reply.text, observation.device, session.tools)
+                call = parsed.call
+                action = None if call is None else {"name": call.name, "arguments": dict(call.arguments)}
+                started, owing = time.monotonic(), "env_crash"
+                images = reply.prompt.images
+                first = len(turns) - len(images) + 1
+                shown = tuple(range(first, first + len(images)))
+                after = await session.step(
+                    action, parse_error=parsed.failure, text=reply.text, token_ids=list(reply.response_ids),
+                    sampled=sampled(reply, shown) if tell else None,
+                )  # fmt: skip
+                result = None if after.tool_result is None else json.dumps(after.tool_result)
+                turns.append(
+                    Turn(
+                        index=len(turns),
+                        screenshot=observation.png,
+                        prompt_ids=tuple(reply.prompt.ids),
+                        image_grids=tuple(image.grid for image in images),
+                        image_turns=shown,
+                        response_ids=tuple(reply.response_ids),
+                        behaviour_logp=tuple(reply.behaviour_logp),
+                        temperature=reply.temperature,
+                        policy_version=reply.policy_version,
+                        policy_spans=reply.policy_spans,
+                        text=reply.text,
+                        thought=parsed.thought,
+                        conclusion=parsed.conclusion,
+                        action=action,
+                        parse_error=parsed.failure,
+                        tool_result=result,
+                        target_box=None if reply.box is None else _on_grid(reply.box, observation),
+                        seconds={"answer": reply.seconds, "step": time.monotonic() - started},
+                    )
                 )
-            )
-            conclusion = parsed.conclusion or ""
-            history.append(HistoryTurn(screenshot, reply.text, reply.response_ids, conclusion, result))
-            observation = after.observation
-            ended = after.terminated or after.truncated
-        verdict = await session.evaluate()
-        if transport is not None:
-            record = await session.record()
-            kept = [step.response.token_ids if step.response else None for step in record.steps]
-            transport.turns += len(turns)
-            transport.mismatches += sum(ids != list(turn.response_ids) for ids, turn in zip(kept, turns, strict=True))
+                conclusion = parsed.conclusion or ""
+                history.append(HistoryTurn(screenshot, reply.text, reply.response_ids, conclusion, result))
+                observation = after.observation
+                ended = after.terminated or after.truncated
+            verdict = await session.evaluate()
+            if transport is not None:
+                record = await session.record()
+                kept = [step.response.token_ids if step.response else None for step in record.steps]
+                transport.turns += len(turns)
+                transport.mismatches += sum(
+                    ids != list(turn.response_ids) for ids, turn in zip(kept, turns, strict=True)
+                )
     except EnvFault as fault:
         return _episode(spec, session, agent, observation, turns, fault.outcome)
+    except TimeoutError:
+        return _episode(spec, session, agent, observation, turns, owing)
     finally:
-        await session.close()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(session.close(), CLOSE_S)
     return dataclasses.replace(
         _episode(spec, session, agent, observation, turns, verdict.outcome),
         score=verdict.score or 0.0,
@@ -166,6 +224,90 @@ def _episode(
     )
 
 
+async def play_group(
+    client: EnvClient,
+    agent: Agent,
+    specs: Sequence[Spec],
+    places: Places,
+    *,
+    deadline_s: float,
+    deadline: float | None = None,
+    resample: int = 2,
+    keep_final: bool = False,
+    script: bool = False,
+    lease: Mapping[str, Any] | None = None,
+    transport: Transport | None = None,
+    tick: Callable[[Episode], None] = lambda episode: None,
+) -> list[Episode]:
+    """Plays specs of one task and seed, each in a place of its own; in the order of the specs.
+
+    The sessions of all places that are free at one time are leased in one call (R38). A member whose environment failed
+    is played again, at most `resample` times, in a new session; what fails to the last is returned with its outcome, so
+    that nothing is lost. The deadline is `deadline_s` after the first member got its place, or the one that is given.
+    Members that have not begun by then are `policy_timeout`s of no turn.
+
+    lease: further options of `EnvClient.create`, the same for all: tools, distractors, disturb, marks.
+    """
+    members: list[asyncio.Task[Episode]] = []
+
+    def unplayed(spec: Spec, outcome: str) -> Episode:
+        return Episode(
+            spec.id, spec.suite, spec.task, spec.seed, "mobile", "", (0, 0), (), outcome, source=agent.source
+        )
+
+    async def create(count: int) -> list[Session]:
+        return await client.create(
+            first.suite, first.task, first.seed, count=count, **(lease or {}), script=script, deadline=deadline
+        )
+
+    async def one(spec: Spec, session: Session | None) -> Episode:
+        try:
+            for attempt in range(resample + 1):
+                if session is None:
+                    (session,) = await create(1)
+                episode = await play(spec, session, agent, deadline, keep_final, transport)
+                session = None
+                if episode.scored or attempt == resample or time.monotonic() > deadline:
+                    break
+        except EnvFault as fault:  # no session to be had
+            episode = unplayed(spec, fault.outcome)
+        return episode
+
+    def ended(member: asyncio.Task[Episode]) -> None:
+        places.give_back()
+        if not member.cancelled() and member.exception() is None:
+            tick(member.result())
+
+    async def late(spec: Spec) -> Episode:
+        return unplayed(spec, "policy_timeout")
+
+    first = specs[0]
+    try:
+        while len(members) < len(specs):
+            taken = await places.take(len(specs) - len(members))
+            deadline = time.monotonic() + deadline_s if deadline is None else deadline
+            begun = specs[len(members) : len(members) + taken]
+            try:
+                if time.monotonic() > deadline:
+                    playing = [late(spec) for spec in begun]
+                else:
+                    playing = list(map(one, begun, await create(taken)))
+            except EnvFault:
+                playing = [one(spec, None) for spec in begun]
+            except BaseException:
+                for _ in begun:
+                    places.give_back()
+                raise
+            for coroutine in playing:
+                members.append(asyncio.create_task(coroutine))
+                members[-1].add_done_callback(ended)
+        return list(await asyncio.gather(*members))
+    finally:
+        for member in members:
+            member.cancel()
+        await asyncio.gather(*members, return_exceptions=True)
+
+
 async def play_all(
     client: EnvClient,
     agent: Agent,
@@ -173,56 +315,18 @@ async def play_all(
     *,
     parallel: int = 32,
     deadline_s: float = 300.0,
-    resample: int = 2,
-    keep_final: bool = False,
-    script: bool = False,
-    session: Mapping[str, Any] | None = None,
-    transport: Transport | None = None,
-    tick: Callable[[Episode], None] = lambda episode: None,
+    **options,
 ) -> list[Episode]:
-    """Plays every spec, at most `parallel` at a time, in the order of the specs.
+    """Plays every spec, at most `parallel` at a time, in the order of the specs, all before one deadline.
 
-    session: further options of `EnvClient.create`, the same for all: tools, disturb, marks.
-
-    Neighbouring specs of one task and seed are a group and lease their sessions in one call (R38). A member whose
-    environment failed is played again, at most `resample` times, in a new session; what fails to the
-    last is returned with its outcome, so that nothing is lost. Episodes that have not begun at the deadline are
-    `policy_timeout`s of no turn.
+    Neighbouring specs of one task and seed are a group. `options` are those of `play_group`.
     """
-    deadline = time.monotonic() + deadline_s
-    options = {**(session or {}), "script": script, "deadline": deadline}
-    gate, order = asyncio.Semaphore(parallel), asyncio.Lock()
-
-    async def one(spec: Spec, session: Session | None) -> Episode:
-        try:
-            for attempt in range(resample + 1):
-                if session is None:
-                    (session,) = await client.create(spec.suite, spec.task, spec.seed, count=1, **options)
-                episode = await play(spec, session, agent, deadline, keep_final, transport)
-                session = None
-                if episode.scored or attempt == resample or time.monotonic() > deadline:
-                    break
-        except EnvFault as fault:  # no session to be had
-            episode = Episode(
-                spec.id, spec.suite, spec.task, spec.seed, "mobile", "", (0, 0), (), fault.outcome, source=agent.source
-            )
-        finally:
-            gate.release()
-        tick(episode)
-        return episode
-
-    async def group(specs: Sequence[Spec]) -> list[Episode]:
-        async with order:  # a group waits for all its places before the next one takes any
-            for _ in specs:
-                await gate.acquire()
-        first = specs[0]
-        try:
-            sessions = await client.create(first.suite, first.task, first.seed, count=len(specs), **options)
-        except EnvFault:
-            sessions = [None] * len(specs)
-        return list(await asyncio.gather(*map(one, specs, sessions)))
-
-    groups = [list(same) for _, same in itertools.groupby(specs, key=lambda spec: (spec.suite, spec.task, spec.seed))]
-    if any(len(same) > parallel for same in groups):
-        raise ValueError(f"a group of {max(map(len, groups))} episodes needs parallel >= its size, not {parallel}")
-    return list(itertools.chain.from_iterable(await asyncio.gather(*map(group, groups))))
+    places, deadline = Places(parallel), time.monotonic() + deadline_s
+    groups = itertools.groupby(specs, key=lambda spec: (spec.suite, spec.task, spec.seed))
+    played = await asyncio.gather(
+        *(
+            play_group(client, agent, list(same), places, deadline_s=deadline_s, deadline=deadline, **options)
+            for _, same in groups
+        )
+    )
+    return list(itertools.chain.from_iterable(played))

@@ -1,23 +1,41 @@
-"""Pools of trajectories that compete with one another: k*n episodes of one task and seed, on one policy version.
+"""Pools of trajectories that compete with one another, and the rounds in which they are played.
 
-In: tasks and seeds. Out: `Pool`s of scored episodes. Faults of the environment are played again by `play_all`; what
-stays faulty is left out of the pool and counted, never scored (R24).
+In: tickets (a task and a seed). Out: `Pool`s of k*n scored episodes. Faults of the environment are played again
+(`play_group`); what stays faulty is left out of the pool and counted, never scored (R24).
+A round is the tickets of one optimisation step. Rounds are begun in their order and share the places to play in: while
+the last episodes of one round are still running, those of the next one take the places that are free.
 """
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
 from gui_rl.data.schema import Episode
 from gui_rl.rollout.agents import Agent
 from gui_rl.rollout.env_client import EnvClient
-from gui_rl.rollout.episode import Spec, Transport, play_all
+from gui_rl.rollout.episode import Places, Spec, Transport, play_group
+
+
+class Ticket(NamedTuple):
+    """A task and a seed to be played; `tries`: how often it was played before and did not become a group."""
+
+    suite: str
+    task: str
+    seed: int
+    tries: int = 0
+
+    @property
+    def key(self) -> str:
+        """The group key."""
+        return f"{self.suite}/{self.task}/{self.seed}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Pool:
-    """The scored episodes of one group key, and how many others the environment lost."""
+    """The scored episodes of one group key, and how many others were lost: to the environment, or never begun."""
 
     key: str
     episodes: tuple[Episode, ...]
@@ -29,26 +47,58 @@ class Pool:
         return [episode.success for episode in self.episodes]
 
 
-async def play_pools(
+async def play_pool(
     client: EnvClient,
     agent: Agent,
-    tasks: Sequence[tuple[str, str, int]],
+    ticket: Ticket,
     size: int,
+    places: Places,
     *,
     run: str = "",
-    parallel: int = 32,
     deadline_s: float = 300.0,
     transport: Transport | None = None,
     tick: Callable[[Episode], None] = lambda episode: None,
-) -> list[Pool]:
-    """Plays `size` episodes of every (suite, task, seed); one pool each, in the same order."""
-    specs = [Spec(*task, copy=copy, run=run) for task in tasks for copy in range(size)]
-    episodes = await play_all(
-        client, agent, specs, parallel=parallel, deadline_s=deadline_s, transport=transport, tick=tick
-    )
-    pools = []
-    for number, (suite, task, seed) in enumerate(tasks):
-        members = episodes[number * size : (number + 1) * size]
-        scored = tuple(episode for episode in members if episode.scored)
-        pools.append(Pool(f"{suite}/{task}/{seed}", scored, len(members) - len(scored)))
-    return pools
+) -> Pool:
+    """Plays `size` episodes of a ticket. The deadline counts from when the first of them has its place (R28).
+
+    An episode that had no turn before the deadline says nothing about the policy: it is lost, not failed.
+    """
+    specs = [Spec(ticket.suite, ticket.task, ticket.seed, copy, run) for copy in range(size)]
+    episodes = await play_group(
+        client, agent, specs, places, deadline_s=deadline_s, transport=transport, tick=tick
+    )  # fmt: skip
+    scored = tuple(episode for episode in episodes if episode.scored and episode.turns)
+    return Pool(ticket.key, scored, size - len(scored))
+
+
+class Rounds:
+    """Rounds that are being played, by number.
+
+    play: plays one ticket of the round of that number.
+    """
+
+    def __init__(self, play: Callable[[Ticket, int], Awaitable[Pool]]):
+        self._play = play
+        self._pools: dict[int, list[asyncio.Task[Pool]]] = {}
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._pools
+
+    def begin(self, number: int, tickets: Sequence[Ticket]) -> None:
+        """Begins a round, or adds tickets to one; it is played in the background."""
+        pools = [asyncio.ensure_future(self._play(ticket, number)) for ticket in tickets]
+        self._pools.setdefault(number, []).extend(pools)
+
+    async def take(self, number: int) -> list[Pool]:
+        """The round's pools in the order of its tickets, when all are complete; the round is over."""
+        pools = await asyncio.gather(*self._pools[number])
+        del self._pools[number]
+        return pools
+
+    async def stop(self) -> None:
+        """Ends what is still being played."""
+        running = [pool for pools in self._pools.values() for pool in pools]
+        self._pools.clear()
+        for pool in running:
+            pool.cancel()
+        await asyncio.gather(*running, return_exceptions=True)

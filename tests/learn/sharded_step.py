@@ -14,7 +14,7 @@ import tempfile
 import jax
 import numpy as np
 import optax
-from conftest import build_config, build_samples
+from smallest import build_config, build_samples
 
 from gui_rl.data.packing import pack
 from gui_rl.learn import checkpoint, optim

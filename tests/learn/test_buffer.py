@@ -1,12 +1,14 @@
 """The oversample-and-swap buffer against golden probabilities, and against full enumeration."""
 
 import itertools
+import json
 
 import jax
 import numpy as np
 import pytest
 
 from gui_rl.learn.buffer import BufferState, inclusion_probabilities, pool_diversity, select_group
+from gui_rl.rollout.groups import Ticket
 
 DRAWS = 3000
 
@@ -108,10 +110,14 @@ def test_wrong_pools_are_refused(outcomes, n, weights):
 
 
 def test_state_survives_a_document_and_counts():
-    state = BufferState().add("task/1", "a").add("task/1", "b").add("task/1", "a").add("task/2", "c")
+    one, two = Ticket("virtual", "t", 5), Ticket("virtual", "u", 6, tries=1)
+    state = BufferState().begin(3, [one, two]).begin(4, [one]).remember("t", [True, False, True], 2)
     state = state.record("kept").record("kept").record("empty").record("swapped")
-    assert BufferState.from_dict(state.to_dict()) == state
+    assert state.rounds == {3: (one, two), 4: (one,)} and state.recent == {"t": (False, True)}
+    assert BufferState.from_dict(json.loads(json.dumps(state.to_dict()))) == state
     assert state.rates() == {"kept": 0.5, "swapped": 0.25, "empty": 0.25}
-    rest, pool = state.take("task/1")
-    assert pool == ("a", "b") and rest.pending == {"task/2": ("c",)}
+    ended = state.end(3, again=[two])
+    assert ended.rounds == {4: (one,)} and ended.waiting == (two._replace(tries=2),)
+    assert ended.begin(5, ended.waiting).waiting == ()
+    assert BufferState.from_dict(json.loads(json.dumps(ended.to_dict()))) == ended
     assert BufferState().rates() == {"kept": 0.0, "swapped": 0.0, "empty": 0.0}

@@ -1,21 +1,16 @@
 """MRPO's step before the gradient: groups, advantages, weights and ids, against hand-made pools."""
 
-import asyncio
 import dataclasses
 import io
-import types
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from PIL import Image
 
 from gui_rl.data.schema import Episode, Turn
-from gui_rl.learn import checkpoint, online
 from gui_rl.learn.buffer import BufferState, inclusion_probabilities
-from gui_rl.learn.online import MRPOConfig, counts_of, draw_tasks, fill, reward
-from gui_rl.learn.state import TrainState
+from gui_rl.learn.measured import rollout_metrics
+from gui_rl.learn.online import MRPOConfig, draw_tasks, fill, reward
 from gui_rl.rollout.groups import Pool
 
 IMAGE = 3  # any placeholder id
@@ -54,7 +49,7 @@ def pool(successes, turns=2):
 def test_a_kept_group_gives_reward_minus_mean_over_trajectories_to_every_turn():
     config = MRPOConfig(group=4, oversample=1)
     members = tuple(episode(f"e{n}", n < 3, turns) for n, turns in enumerate((1, 5, 2, 3)))
-    samples, buffer, counts = fill([Pool("k", members, 0)], BufferState(), config, 0)
+    samples, _, buffer, counts = fill([Pool("k", members, 0)], BufferState(), config, 0)
     assert counts["groups_kept"] == 1 and buffer.counts["kept"] == 1
     by_episode = {}
     for sample in samples:
@@ -67,7 +62,7 @@ def test_a_kept_group_gives_reward_minus_mean_over_trajectories_to_every_turn():
 
 
 def test_ids_and_log_probabilities_are_those_that_were_sampled():
-    samples, _, _ = fill([pool([True, False])], BufferState(), MRPOConfig(group=2, oversample=1), 0)
+    samples, _, _, _ = fill([pool([True, False])], BufferState(), MRPOConfig(group=2, oversample=1), 0)
     for sample in samples:
         (branch,) = sample.branches
         index = int(sample.id.split()[-1])
@@ -79,7 +74,7 @@ def test_ids_and_log_probabilities_are_those_that_were_sampled():
 @pytest.mark.parametrize("outcome", [True, False])
 def test_constant_pools_give_no_samples_whatever_their_shaping(outcome):
     pools = [pool([outcome] * 8)]
-    samples, buffer, counts = fill(pools, BufferState(), MRPOConfig(), 0)
+    samples, _, buffer, counts = fill(pools, BufferState(), MRPOConfig(), 0)
     assert samples == [] and counts["groups_empty"] == 1 and buffer.counts == {"kept": 0, "swapped": 0, "empty": 1}
 
 
@@ -88,7 +83,7 @@ def test_a_rare_success_is_swapped_in_and_weighed_back():
     inclusion = inclusion_probabilities(8, 2, 1)
     swapped = 0
     for step in range(40):
-        samples, _, counts = fill([pool([True] + [False] * 7, turns=1)], BufferState(), config, step)
+        samples, _, _, counts = fill([pool([True] + [False] * 7, turns=1)], BufferState(), config, step)
         swapped += counts["groups_swapped"]
         weights = {sample.id.split()[0]: float(sample.branches[0].pg_weight[0]) for sample in samples}
         assert len(weights) == 2 and "e0" in weights
@@ -99,8 +94,9 @@ def test_a_rare_success_is_swapped_in_and_weighed_back():
 
 def test_a_pool_that_the_environment_emptied_forms_no_group():
     short = Pool("k", (episode("e0", True), episode("e1", False)), faults=6)
-    samples, _, counts = fill([short], BufferState(), MRPOConfig(group=4), 0)
-    assert samples == [] and counts["groups_empty"] == 1 and counts["faults"] == 6
+    samples, _, buffer, counts = fill([short], BufferState(), MRPOConfig(group=4), 0)
+    assert samples == [] and counts["groups_short"] == 1 and counts["faults"] == 6
+    assert sum(buffer.counts.values()) == 0  # it is played again, and is no group until then
 
 
 def test_the_parse_penalty_is_taken_once_a_trajectory():
@@ -110,11 +106,22 @@ def test_the_parse_penalty_is_taken_once_a_trajectory():
     assert reward(episode("e", False), config) == 0.0
 
 
+def test_a_pool_s_baseline_is_its_mean_whatever_was_selected():
+    """Three of eight succeed: the advantages of the four that are chosen are those of the whole pool."""
+    config = MRPOConfig(group=4, oversample=2, baseline="pool")
+    for number in range(6):
+        samples, families, _, _ = fill([pool([True] * 3 + [False] * 5, turns=1)], BufferState(), config, number)
+        assert len(samples) == 4 and families == ["web"] * 4
+        for sample in samples:
+            won = sample.id.split()[0] in ("e0", "e1", "e2")
+            np.testing.assert_allclose(sample.branches[0].advantage, (1 if won else 0) - 3 / 8)
+
+
 def test_turn_and_trajectory_means_weigh_as_they_say():
     pools = [Pool("k", (episode("a", True, 1), episode("b", False, 3)), 0)]
     for aggregation, owner_total in (("trajectory", {"a": 1.0, "b": 1.0}), ("turn", {"a": 1.0, "b": 3.0})):
         config = MRPOConfig(group=2, oversample=1, aggregation=aggregation)
-        samples, _, _ = fill(pools, BufferState(), config, 0)
+        samples, _, _, _ = fill(pools, BufferState(), config, 0)
         total = {}
         for sample in samples:
             name = sample.id.split()[0]
@@ -124,8 +131,8 @@ def test_turn_and_trajectory_means_weigh_as_they_say():
 
 def test_the_divergence_counts_on_empty_groups_too():
     pools, config = [pool([False] * 8), pool([True, False] * 4)], MRPOConfig(group=4)
-    plain, _, _ = fill(pools, BufferState(), config, 0)
-    held, buffer, counts = fill(pools, BufferState(), dataclasses.replace(config, kl=0.1), 0)
+    plain, _, _, _ = fill(pools, BufferState(), config, 0)
+    held, _, buffer, counts = fill(pools, BufferState(), dataclasses.replace(config, kl=0.1), 0)
     assert counts["groups_empty"] == 1 and buffer.counts["empty"] == 1
     assert len(plain) == 8 and len(held) == 16  # two turns of four members of each group
     assert all((sample.branches[0].kl_weight == 0).all() for sample in plain)
@@ -140,55 +147,30 @@ def test_tasks_are_drawn_by_seed_and_step_and_none_twice_before_all_were():
     assert drawn == draw_tasks(tasks, ("web",), range(100), 10, [0, 3])
     assert drawn != draw_tasks(tasks, ("web",), range(100), 10, [0, 4])
     assert (
-        sorted(task for _, task, _ in drawn[:5])
-        == sorted(task for _, task, _ in drawn[5:])
+        sorted(task for _, task, *_ in drawn[:5])
+        == sorted(task for _, task, *_ in drawn[5:])
         == [f"w{n}" for n in range(5)]
     )
     mixed = draw_tasks(tasks, ("web", "mobile"), range(100), 6, [1])
-    assert [task[0] for _, task, _ in mixed] == ["w", "m"] * 3
+    assert [task[0] for _, task, *_ in mixed] == ["w", "m"] * 3
 
 
 def test_unstable_tasks_are_preferred_and_the_others_still_covered():
     tasks = {"web": [("virtual", f"w{n}") for n in range(10)]}
     drawn = [
-        t for step in range(300) for _, t, _ in draw_tasks(tasks, ("web",), range(9), 4, [0, step], ["w3", "w7"], 0.5)
+        t for step in range(300) for _, t, *_ in draw_tasks(tasks, ("web",), range(9), 4, [0, step], ["w3", "w7"], 0.5)
     ]
     often = sum(task in ("w3", "w7") for task in drawn) / len(drawn)
     assert often == pytest.approx(0.5 + 0.5 * 0.2, abs=0.05)  # half of the draws, and their share of the rest
     assert set(drawn) == {f"w{n}" for n in range(10)}
     only = draw_tasks(tasks, ("web",), range(9), 4, [0, 0], ["w3", "w7"], 0.0)
-    assert sorted(task for _, task, _ in only) == ["w3", "w3", "w7", "w7"]
+    assert sorted(task for _, task, *_ in only) == ["w3", "w3", "w7", "w7"]
     assert draw_tasks(tasks, ("web",), range(9), 4, [0, 0], [], 0.0)  # before anything is known: from all
 
 
 def test_what_is_logged_counts_faults_apart():
-    found = counts_of([pool([True, False]), Pool("k", (), faults=2)])
-    assert found["success"] == 0.5 and found["episodes"] == 2 and found["faults"] == 2 and found["staleness"] == 0
-
-
-def test_the_sampler_gets_the_policy_that_the_state_stands_for(monkeypatch, tmp_path):
-    """Where adapters are trained, `policy` makes weights of them, at the start and after every step."""
-    given, done = [], []
-
-    class Sampler:
-        async def update_weights(self, params, version):
-            given.append((float(params["w"]), version))
-
-    async def constant(*_, **__):
-        return [pool([True, True])]
-
-    async def report(step):
-        done.append(step.step)
-
-    monkeypatch.setattr(online, "play_pools", constant)
-    state = TrainState(jnp.asarray(0), {"a": jnp.asarray(3.0)}, {"m": jnp.asarray(0.0)}, jax.random.key(0))
-    config = MRPOConfig(steps=2, group=2, oversample=1, tasks=1, checkpoint_every=1)
-    agent = types.SimpleNamespace(sampler=Sampler())
-    tasks = {"web": [("virtual", "t")]}
-    view = lambda trained: {"w": 1 + trained["a"]}  # noqa: E731
-    asyncio.run(
-        online.train(state, None, agent, None, tasks, range(9), None, config, None, tmp_path, report, policy=view)
-    )
-    assert given == [(4.0, 0), (4.0, 1), (4.0, 2)] and done == [1, 2]
-    restored = checkpoint.restore(tmp_path, state).state
-    assert int(restored.step) == 2 and float(restored.params["a"]) == 3.0  # the trained values, not the view
+    parts = [{"outcome": 1.0, "format": 0.0}, {"outcome": 0.0, "format": -0.3}]
+    found = rollout_metrics([pool([True, False]), Pool("k", (), faults=2)], parts, number=6)
+    assert found["success"] == found["success/web"] == 0.5 and found["episodes"] == 2 and found["faults"] == 2
+    assert found["reward/outcome"] == 0.5 and found["reward/format"] == -0.15 and found["reward"] == 0.35
+    assert found["staleness"] == found["staleness_max"] == 2  # sampled by version 4, trained by version 6

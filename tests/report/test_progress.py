@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from gui_rl.report.progress import Progress, duration_text, rate_text
+from gui_rl.report.progress import Progress, duration_text, headline, rate_text
 
 
 class Clock:
@@ -70,6 +70,15 @@ def test_in_a_terminal_a_bar():
             stage.advance(loss=0.5)
     text = output.getvalue()
     assert "SFT" in text and "2/4" in text and "━" in text and "done in 0:02" in text and "loss 0.5" in text
+
+
+def test_a_step_of_online_training_shows_its_headline():
+    progress, output, _ = plain()
+    metrics = {"success": 0.5, "success/web": 0.25, "staleness": 1.5, "utilisation": 0.93, "seconds_train": 3.0}
+    with progress, progress.stage("MRPO", total=3) as stage:
+        stage.advance(**headline(metrics))
+    assert "success 0.5, web 0.25, lag 1.5, busy 0.93" in output.getvalue()
+    assert "seconds_train" not in output.getvalue()
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (61.4, "1:01"), (3599.6, "1:00:00"), (7384, "2:03:04")])

@@ -1,20 +1,27 @@
 """Episodes against a real environment server with real Chromium."""
 
 import asyncio
+import dataclasses
+import time
 
+import numpy as np
 import psutil
 import pytest
 
 from env_servers.protocol.actions import Call
 from env_servers.server import running_server
-from gui_rl.prompt.context import TINY_CONTEXT
+from gui_rl.data.samples import turn_sample
+from gui_rl.errors import UserError
+from gui_rl.prompt.context import TINY_CONTEXT, ContextConfig
 from gui_rl.prompt.parse import parse_response
 from gui_rl.prompt.render import encode_response, response_text
 from gui_rl.prompt.tokenizer import Tokenizer
 from gui_rl.rollout.agents import Prompts, RandomAgent, Reply, ScriptAgent
-from gui_rl.rollout.env_client import EnvClient
-from gui_rl.rollout.episode import Spec, Transport, play_all
-from gui_rl.rollout.groups import play_pools
+from gui_rl.rollout.env_client import EnvClient, Session
+from gui_rl.rollout.episode import Places, Spec, Transport, play_all
+from gui_rl.rollout.episode import play as play_one
+from gui_rl.rollout.groups import Rounds, Ticket, play_pool
+from gui_rl.rollout.told import told_episode
 
 TASKS = (("orders/star", "mobile"), ("files/move", "desktop"), ("shop/add", "web"))
 
@@ -126,17 +133,70 @@ def test_a_lost_browser_is_a_fault_and_never_a_score(chromium, prompts):
 def test_pools_keep_their_order_and_members_share_the_initial_screen(server, prompts):
     async def run():
         async with EnvClient(server.url, server.token) as client:
-            tasks = [("virtual", "shop/add", 17), ("virtual", "files/star", 18)]
-            return await play_pools(client, RandomAgent(prompts), tasks, 3, parallel=4)
+            places = Places(4)
+            rounds = Rounds(lambda ticket, _: play_pool(client, RandomAgent(prompts), ticket, 3, places))
+            rounds.begin(7, [Ticket("virtual", "shop/add", 17), Ticket("virtual", "files/star", 18)])
+            return await rounds.take(7), places
 
-    pools = asyncio.run(run())
+    pools, places = asyncio.run(run())
     assert [pool.key for pool in pools] == ["virtual/shop/add/17", "virtual/files/star/18"]
     for pool in pools:
         assert len(pool.episodes) == 3 and pool.faults == 0
         assert len({episode.turns[0].screenshot for episode in pool.episodes}) == 1
         assert len({episode.id for episode in pool.episodes}) == 3
+    assert places.occupied_s > 0
 
 
-def test_a_group_larger_than_the_places_is_refused(server, prompts):
-    with pytest.raises(ValueError, match="parallel"):
-        play(server, RandomAgent(prompts), [Spec("virtual", "shop/add", 1, copy) for copy in range(3)], parallel=2)
+def test_a_group_larger_than_the_places_is_played_a_part_at_a_time(server, prompts):
+    episodes = play(
+        server, RandomAgent(prompts), [Spec("virtual", "shop/add", 1, copy) for copy in range(3)], parallel=2
+    )
+    assert len(episodes) == 3 and all(episode.scored for episode in episodes)
+
+
+class Guessing(RandomAgent):
+    """The random agent with log-probabilities and versions, as a sampler tells them."""
+
+    async def act(self, view):
+        reply = await super().act(view)
+        logp = np.random.default_rng(len(view.history)).normal(-2, 1, len(reply.response_ids)).astype(np.float32)
+        spans = ((3, 1), (4, len(reply.response_ids) - 1))
+        return dataclasses.replace(
+            reply, behaviour_logp=tuple(logp), temperature=0.7, policy_version=3, policy_spans=spans
+        )
+
+
+@pytest.mark.parametrize("context", [TINY_CONTEXT, ContextConfig(history_turns=2)], ids=["one screen", "history"])
+def test_an_episode_read_from_the_server_trains_like_the_one_that_was_played(server, context):
+    """The agent loop runs beside the environment; the trainer has the session's lease and nothing else."""
+    agent = Guessing(Prompts(Tokenizer.load("gui-tiny"), context))
+
+    async def run():
+        async with EnvClient(server.url, server.token) as client, EnvClient(server.url, server.token) as trainer:
+            (session,) = await client.create("virtual", "files/move", 22)
+            away, closed = Session(trainer.servers[0], session.lease), session.close
+
+            async def later():
+                return None
+
+            session.close = later  # the session outlives the loop: it is the trainer who ends it
+            played = await play_one(Spec("virtual", "files/move", 22), session, agent, time.monotonic() + 60, tell=True)
+            told = told_episode(await away.record(screenshots=True), await away.evaluate(), played.id)
+            short = await away.record()
+            await closed()
+            return played, told, short
+
+    played, told, short = asyncio.run(run())
+    assert len(played.turns) > 1 and short.screenshots == []
+    plain = [dataclasses.replace(turn, seconds={}) for turn in played.turns]  # but for how long it took
+    assert told == dataclasses.replace(played, turns=tuple(plain))
+    for index, turn in enumerate(played.turns):
+        streams = {"pg_weight": 1.0, "advantage": 0.5, "behaviour_logp": np.asarray(turn.behaviour_logp, np.float32)}
+        mine, other = turn_sample(played, index, **streams), turn_sample(told, index, **streams)
+        assert mine.ids.tolist() == other.ids.tolist() and mine.id == other.id
+        assert mine.branches[0].ids.tolist() == other.branches[0].ids.tolist()
+        np.testing.assert_array_equal(mine.branches[0].behaviour_logp, other.branches[0].behaviour_logp)
+        for image, same in zip(mine.images, other.images, strict=True):
+            np.testing.assert_array_equal(image.patches, same.patches)
+    with pytest.raises(UserError, match="screenshots"):
+        told_episode(short, None, "e")
