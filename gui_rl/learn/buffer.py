@@ -25,6 +25,7 @@ from gui_rl.rollout.groups import Ticket
 
 Status = Literal["kept", "swapped", "empty"]
 SwapWeights = Literal["none", "horvitz_thompson"]
+Subsample = Literal["random", "first"]
 
 
 class Group(NamedTuple):
@@ -35,7 +36,13 @@ class Group(NamedTuple):
     weights: Float[np.ndarray, " n"]
 
 
-def select_group(key: Array | int, outcomes: Sequence[bool], n: int, swap_weights: SwapWeights = "none") -> Group:
+def select_group(
+    key: Array | int,
+    outcomes: Sequence[bool],
+    n: int,
+    swap_weights: SwapWeights = "none",
+    subsample: Subsample = "random",
+) -> Group:
     """Draws a group of `n` from a pool by its raw outcomes.
 
     Args:
@@ -43,6 +50,8 @@ def select_group(key: Array | int, outcomes: Sequence[bool], n: int, swap_weight
       outcomes: success of each trajectory in the pool, in a fixed order.
       n: size of the group.
       swap_weights: "none" weighs every member 1 (the paper); "horvitz_thompson" weighs it by `(n/N) / pi`.
+      subsample: "random" draws the n; "first" takes the first n, which is the same in distribution, as the members of a
+        pool are exchangeable, and lets a pool end after n where they differ already.
     Raises:
       ValueError: for a pool smaller than the group, outcomes that are not true or false, or an unknown weighting.
     """
@@ -58,7 +67,7 @@ def select_group(key: Array | int, outcomes: Sequence[bool], n: int, swap_weight
         # A single trajectory has no baseline to differ from, so it cannot form a group either.
         return Group(np.zeros(0, np.int64), "empty", np.zeros(0))
     random = np.random.default_rng(_seed(key))
-    indices = random.choice(pool.size, n, replace=False)
+    indices = np.arange(n) if subsample == "first" else random.choice(pool.size, n, replace=False)
     status: Status = "kept"
     if won[indices].all() or not won[indices].any():
         status = "swapped"

@@ -36,6 +36,7 @@ from gui_rl.data.batch import Batch
 from gui_rl.data.packing import Sample
 from gui_rl.data.samples import BatchShape, family_batches, micro_batches, turn_sample
 from gui_rl.data.schema import Episode
+from gui_rl.errors import UserError
 from gui_rl.learn import checkpoint
 from gui_rl.learn.advantages import Aggregation, aggregation_weights, group_advantages
 from gui_rl.learn.buffer import BufferState, SwapWeights, select_group
@@ -68,6 +69,8 @@ class MRPOConfig:
       phases, stage_steps: how the device families alternate (`device_phases`).
       max_lag: how many versions older than the policy that is trained a sample may be. 0: rollout and training take
         turns. Above 0 they overlap, and `loss_config` corrects for the difference.
+      lazy: play the first n of a pool, and the other (k-1)n only where those came out all alike: the same groups in
+        distribution for fewer episodes. Not where the whole pool is looked at (baseline "pool", "horvitz_thompson").
       refill: further pools that a step may play where pools of its own are constant (dynamic sampling, with this cap).
       retries: how often a pool that the environment left too small for a group is played again before it is dropped.
       muon_rate, adam_rate, warmup: peaks of the cosine schedules of the matrices and of the rest (tables, norms), and
@@ -94,6 +97,7 @@ class MRPOConfig:
     phases: PhaseMode = "cycle"
     stage_steps: int = 2
     max_lag: int = 2
+    lazy: bool = False
     refill: int = 0
     retries: int = 2
     muon_rate: float = 8e-4
@@ -109,6 +113,12 @@ class MRPOConfig:
     checkpoint_every: int = 10
     seed: int = 0
     shape: BatchShape = BatchShape()
+
+    def __post_init__(self):
+        if self.lazy and (self.baseline == "pool" or self.swap_weights != "none"):
+            raise UserError(
+                "lazy pools are not played whole: use them with the baseline `group` and swap_weights `none`, or not"
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,7 +234,7 @@ async def train(
     def play(ticket: Ticket, number: int) -> Awaitable[Pool]:
         return play_pool(
             client, agent, ticket, config.group * config.oversample, places, run=f"rl{number}",
-            deadline_s=config.deadline_s, transport=transport,
+            first=config.group if config.lazy else None, deadline_s=config.deadline_s, transport=transport,
         )  # fmt: skip
 
     def draw(number: int, count: int, *more: int) -> list[Ticket]:
@@ -338,7 +348,9 @@ def fill(pools: Sequence[Pool], buffer: BufferState, config: MRPOConfig, number:
             counts["short"] += 1
             continue
         seed = int(np.random.default_rng([config.seed, number, index]).integers(2**31))
-        group = select_group(seed, pool.outcomes, config.group, config.swap_weights)
+        group = select_group(
+            seed, pool.outcomes, config.group, config.swap_weights, "first" if config.lazy else "random"
+        )
         chosen = [pool.episodes[i] for i in group.indices]
         if not chosen and config.kl:
             members += [(episode, 0.0, 0.0) for episode in pool.episodes[: config.group]]

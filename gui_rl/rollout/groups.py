@@ -54,6 +54,7 @@ async def play_pool(
     size: int,
     places: Places,
     *,
+    first: int | None = None,
     run: str = "",
     deadline_s: float = 300.0,
     transport: Transport | None = None,
@@ -62,13 +63,22 @@ async def play_pool(
     """Plays `size` episodes of a ticket. The deadline counts from when the first of them has its place (R28).
 
     An episode that had no turn before the deadline says nothing about the policy: it is lost, not failed.
+
+    first: play so many, and the others (with a deadline of their own) only where those do not show both outcomes.
     """
     specs = [Spec(ticket.suite, ticket.task, ticket.seed, copy, run) for copy in range(size)]
-    episodes = await play_group(
-        client, agent, specs, places, deadline_s=deadline_s, transport=transport, tick=tick
-    )  # fmt: skip
-    scored = tuple(episode for episode in episodes if episode.scored and episode.turns)
-    return Pool(ticket.key, scored, size - len(scored))
+    parts = [specs] if first is None else [specs[:first], specs[first:]]
+    scored: list[Episode] = []
+    played = 0
+    for part in parts:
+        if len(scored) == first and len({episode.success for episode in scored}) == 2:
+            break
+        episodes = await play_group(
+            client, agent, part, places, deadline_s=deadline_s, transport=transport, tick=tick
+        )  # fmt: skip
+        scored += [episode for episode in episodes if episode.scored and episode.turns]
+        played += len(part)
+    return Pool(ticket.key, tuple(scored), played - len(scored))
 
 
 class Rounds:

@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import math
+from collections import Counter
 
 import jax
 import numpy as np
@@ -121,3 +123,26 @@ def test_state_survives_a_document_and_counts():
     assert ended.begin(5, ended.waiting).waiting == ()
     assert BufferState.from_dict(json.loads(json.dumps(ended.to_dict()))) == ended
     assert BufferState().rates() == {"kept": 0.0, "swapped": 0.0, "empty": 0.0}
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
+def test_the_first_n_are_as_good_a_subsample_as_any(p):
+    """Groups of lazy pools, which end after n members that differ, have the distribution of the paper's groups."""
+    n, size = 3, 6
+    paper, lazy = Counter(), Counter()
+    for pool in itertools.product((False, True), repeat=size):
+        chance = math.prod(p if won else 1 - p for won in pool)
+        subsets = list(itertools.combinations(range(size), n))
+        for chosen in subsets:
+            won = sum(pool[i] for i in chosen)
+            if len(set(pool)) == 1:
+                result = ("empty", 0)
+            else:
+                result = ("kept", won) if 0 < won < n else ("swapped", 1 if won == 0 else n - 1)
+            paper[result] += chance / len(subsets)
+        played = pool[:n] if len(set(pool[:n])) == 2 else pool
+        group = select_group(0, played, n, subsample="first")
+        lazy[group.status, sum(played[i] for i in group.indices)] += chance
+    assert paper.keys() == lazy.keys()
+    for result, chance in paper.items():
+        assert lazy[result] == pytest.approx(chance, abs=1e-12)

@@ -11,6 +11,7 @@ import pytest
 from scripted import TASKS, Scripted, learner
 
 from gui_rl.data.samples import BatchShape
+from gui_rl.errors import UserError
 from gui_rl.learn import checkpoint, online
 from gui_rl.learn.buffer import BufferState
 from gui_rl.learn.online import MRPOConfig, draw_tasks, fill
@@ -197,6 +198,19 @@ def test_dynamic_sampling_ends_at_its_cap_and_counts_what_was_empty(tmp_path):
     assert report.metrics["refilled"] == 4 and report.metrics["groups_empty"] == 7 == len(report.tickets)
     _, (report,), _ = run(config, tmp_path / "all", update=still, state=bare())  # all pools have both outcomes
     assert report.metrics["refilled"] == 0 and report.metrics["groups_empty"] == 0
+
+
+def test_lazy_pools_end_where_the_first_n_differ(tmp_path):
+    """All alike: the whole pool is played; not alike: n episodes are enough."""
+    config = dataclasses.replace(CONFIG, steps=1, lazy=True)
+    alike = SimulatedClient(dataclasses.replace(QUICK, success=1.0))
+    _, (report,), _ = run(config, tmp_path / "alike", alike, update=still, state=bare())
+    whole = config.group * config.oversample
+    assert len(report.episodes) == whole * len(report.tickets)
+    _, (report,), _ = run(config, tmp_path / "differ", update=still, state=bare())
+    assert report.metrics["groups_empty"] == 0 and len(report.episodes) < whole * len(report.tickets)
+    with pytest.raises(UserError, match="lazy"):
+        dataclasses.replace(config, baseline="pool")
 
 
 def test_the_sampler_gets_the_policy_that_the_state_stands_for(tmp_path):
