@@ -169,6 +169,7 @@ def _start_wandb(run_dir: Path, mode: str):
     identity = run_dir / "wandb_id.txt"
     if not identity.exists():
         identity.write_text(secrets.token_hex(4), encoding="utf-8")
+    os.environ.setdefault("WANDB_DISABLE_WEAVE", "true")  # it advertises itself where it finds `mcp` imported
     quiet = wandb.Settings(silent=True, console="off", x_disable_stats=True, x_disable_meta=True)
     try:
         return wandb.init(

@@ -40,7 +40,7 @@ from env_servers.protocol.messages import (
     TaskInfo,
 )
 from gui_rl.errors import UserError
-from gui_rl.rollout.env_fleet import LOST, EnvFault, RefusedError, Server
+from gui_rl.rollout.env_fleet import LOST, ClosedError, EnvFault, RefusedError, Server
 
 __all__ = ["EnvClient", "EnvFault", "RefusedError", "Session"]
 
@@ -341,5 +341,5 @@ class Session:
         if not self._closed:
             self._closed = True
             self._server.sessions = max(self._server.sessions - 1, 0)
-        with contextlib.suppress(EnvFault):
+        with contextlib.suppress(EnvFault, ClosedError):
             await self._ask("DELETE", "", resend=True)

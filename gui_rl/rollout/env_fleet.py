@@ -44,6 +44,10 @@ class EnvFault(Exception):
         self.outcome, self.detail = outcome, detail
 
 
+class ClosedError(RuntimeError):
+    """The client was closed before: there is no connection to wait for."""
+
+
 class RefusedError(Exception):
     """The server refused a request; `problem.code` says why."""
 
@@ -79,6 +83,7 @@ class Server:
         self._strikes, self._back_off, self._free_at, self._probed_at = 0, QUARANTINE_S[0], 0.0, float("-inf")
         self._in_flight: set[asyncio.Timeout] = set()
         self._watch: asyncio.Task[None] | None = None
+        self._closed = False
 
     # --- requests ----------------------------------------------------------------------------------------------------
     async def ask(
@@ -97,6 +102,8 @@ class Server:
         Raises UserError, EnvFault, RefusedError, and one of `LOST` when there is no connection.
         """
         began, attempt = time.monotonic(), 0
+        if self._closed:
+            raise ClosedError("the client is closed")
         while True:
             try:
                 return await self._send(method, path, self._token if token is None else token, body, deadline)
@@ -161,7 +168,8 @@ class Server:
         return RefusedError(problem, retry_after_s)
 
     async def close(self) -> None:
-        """Stop watching."""
+        """Stop watching; nothing is asked from now on."""
+        self._closed = True
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.gather(self._watch, return_exceptions=True)

@@ -246,8 +246,8 @@ def test_responses_come_back_as_they_were_sampled(one):
     good(one.step(None, parse_error="no_call", response={"text": "hm"}))
     record = good(one.http.get(f"{one.path}/episode", headers=one.headers))
     assert [step["response"] for step in record["steps"]] == [
-        {"text": "Action: x", "token_ids": [5, 151645, 0]},
-        {"text": "hm", "token_ids": []},
+        {"text": "Action: x", "token_ids": [5, 151645, 0], "sampled": None},
+        {"text": "hm", "token_ids": [], "sampled": None},
     ]
     assert [step["action"] for step in record["steps"]] == [click, None]
     assert (record["status"], record["episode"], record["steps"][1]["parse_error"]) == ("running", 1, "no_call")

@@ -148,5 +148,5 @@ def test_images_may_be_encoded_once(both):
     visual = jax.jit(forward.encode_images, static_argnums=1)(params, cfg, inputs)
     last, kv = reference.our_prefill(params, cfg, inputs, 40)
     again, kv_again = jax.jit(forward.prefill_from_features, static_argnums=(1, 4))(params, cfg, inputs, visual, 40)
-    np.testing.assert_allclose(last, again, atol=1e-6)
-    np.testing.assert_allclose(kv.key, kv_again.key, atol=1e-6)
+    np.testing.assert_allclose(last, again, atol=1e-5)
+    np.testing.assert_allclose(kv.key, kv_again.key, atol=1e-5)

@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import io
 import threading
+import time
 
 import pytest
 from aiohttp import web
@@ -76,6 +77,14 @@ def address(stored):
     thread.join(10)
 
 
+def until(holds, seconds=10.0):
+    """Asks from out here: the page's own rules forbid Playwright to wait inside it."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
 @pytest.fixture(scope="module")
 def browser(chromium):
     with sync_playwright() as playwright:
@@ -122,10 +131,10 @@ def test_steps_through_with_the_keyboard(page):
     assert page.inner_text("#error") == "no call" and page.inner_text("#call") == "nonsense"
     page.keyboard.press("ArrowRight")
     assert page.inner_text("#step") == "the end"
-    page.wait_for_function("document.getElementById('picture').naturalWidth === 160")
+    until(lambda: page.evaluate("document.getElementById('picture').naturalWidth") == 160)
     page.keyboard.press("Home")
     page.keyboard.press("ArrowDown")
-    page.wait_for_function("document.querySelector('#facts').textContent.includes('seed 1 ')")
+    until(lambda: "seed 1 " in page.inner_text("#facts"))
     assert page.inner_text("#rewards") == "reward 1.200 = accuracy 1.000 + length 0.200"
 
 
@@ -137,7 +146,7 @@ def test_shows_a_group_side_by_side_and_hostile_text_as_text(page):
     assert page.inner_text("#instruction") == HOSTILE
     assert "trajectories" in page.title() and "owned" not in page.title()
     page.locator(".member", has_text="env crash").click()
-    page.wait_for_function("document.querySelector('#facts').textContent.includes('env crash')")
+    until(lambda: "env crash" in page.inner_text("#facts"))
 
 
 def test_an_export_is_read_alone(stored, browser, tmp_path, capsys):
