@@ -46,7 +46,8 @@ TEXTS = (
 INTEGERS = ("seed", "progress", "total", "policy_version")
 JSONS = ("score", "rewards", "checkpoints", "tools", "made_by")
 TURN_JSONS = (
-    "temperature", "thought", "conclusion", "action", "parse_error", "tool_result", "target_box", "seconds", "use",
+    "temperature", "thought", "conclusion", "action", "parse_error", "tool_result", "target_box", "seconds",
+    "state_hash", "use",
 )  # fmt: skip
 
 

@@ -114,6 +114,7 @@ async def play(
                     parse_error=parsed.failure,
                     tool_result=result,
                     target_box=None if reply.box is None else _on_grid(reply.box, observation),
+                    state_hash=observation.state_hash,
                     seconds={"answer": reply.seconds, "step": time.monotonic() - started},
                 )
             )
