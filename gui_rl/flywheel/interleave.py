@@ -136,7 +136,8 @@ async def carry_out(
             step = next(steps)
             grounded &= all(held[k] for k in step.subtasks)
     made_by = {**source.made_by, "tools": "exact", "plan": how}
-    return dataclasses.replace(episode, made_by=made_by, licence=source.licence, origin=source.origin), grounded
+    marks = {"id": name, "made_by": made_by, "licence": source.licence, "origin": source.origin}
+    return dataclasses.replace(episode, **marks), grounded
 
 
 async def interleave(

@@ -1,4 +1,4 @@
-"""Plans on made-up trajectories: tool steps and their grounding, merging, interleaving, boundaries, choice; the library."""
+"""Plans on made-up trajectories: tool steps and their grounding, merging, interleaving, boundaries; the library."""
 
 import dataclasses
 import random
