@@ -335,18 +335,17 @@ def path_rewards(
 
 
 def tool_metrics(episodes: Sequence[Episode], rewards: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The guard against useless calls: of the calls in trajectories whose `tool` reward is positive, the share that
-    changed no state, that failed, and that did nothing at all; and calls a trajectory.
+    """The guard against useless calls: the share of the tool calls that failed, that changed no state, and that did
+    nothing at all; of all calls, and of those in trajectories whose `tool` reward is positive (`rewarded`).
 
     A task where tools do not help rewards their absence: its trajectories have no such calls.
     """
     counted = [tool_calls(episode) for episode in episodes]
     rewarded = [found for found, parts in zip(counted, rewards, strict=True) if parts["tool"] > 0]
-    total = sum(found.all for found in rewarded)
-    metrics = {
-        "tool_calls": float(np.mean([found.all for found in counted])) if counted else 0.0,
-        "tool_calls_rewarded": float(total),
-    }
-    for name in ("failed", "unchanged", "idle"):
-        metrics[f"tool_calls_rewarded_{name}"] = sum(getattr(found, name) for found in rewarded) / max(total, 1)
+    metrics = {"tool_calls_an_episode": sum(found.all for found in counted) / max(len(counted), 1)}
+    for name, these in (("tool_calls", counted), ("tool_calls_rewarded", rewarded)):
+        total = sum(found.all for found in these)
+        metrics[name] = float(total)
+        for kind in ("failed", "unchanged", "idle"):
+            metrics[f"{name}_{kind}"] = sum(getattr(found, kind) for found in these) / max(total, 1)
     return metrics
