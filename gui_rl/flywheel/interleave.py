@@ -64,6 +64,15 @@ class Made:
     how: How
 
 
+class PlanError(Exception):
+    """A plan that cannot be played on; `reason`: "unfinished" (its steps are used up, and the task has not ended) or
+    "too_long" (a prompt is over the context's limit)."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 class Planned:
     """An agent that carries out a plan; made for one episode.
 
@@ -78,7 +87,7 @@ class Planned:
         self._turn = 0  # of the recorded span that is being repeated
 
     async def act(self, view: View) -> Reply:
-        """The plan's next response. Raises EnvFault where the session fails, IndexError after the plan's end."""
+        """The plan's next response. Raises EnvFault where the session fails, PlanError where the plan does."""
         while isinstance(self._parts[0], Span) and await self._done(self._parts[0], view):
             self._next()
         part, box = self._parts[0], None
@@ -86,8 +95,10 @@ class Planned:
             text = response_text(part.conclusion, Call(**part.call))
             self._next()
         elif self._how == "recorded":
-            turn = self._source.turns[max(self._turn, part.start)]
-            self._turn = turn.index + 1
+            number = max(self._turn, part.start)
+            if number >= len(self._source.turns):
+                raise PlanError("unfinished")
+            turn, self._turn = self._source.turns[number], number + 1
             text = response_text(turn.conclusion or "", Call(turn.action["name"], dict(turn.action["arguments"])))
             if turn.target_box is not None:
                 width, height = view.session.lease.css_width, view.session.lease.css_height
@@ -97,7 +108,11 @@ class Planned:
             move = await view.session.script()
             text = response_text(move.conclusion, Call(move.action.name, dict(move.action.arguments)))
             box = move.box
-        return Reply(text, self.prompts.of(view), encode_response(self.prompts.tokenizer, text), box=box)
+        try:
+            prompt = self.prompts.of(view)
+        except ValueError as error:
+            raise PlanError("too_long") from error
+        return Reply(text, prompt, encode_response(self.prompts.tokenizer, text), box=box)
 
     def _next(self) -> None:
         del self._parts[0]
@@ -152,9 +167,9 @@ async def interleave(
 
     Returns:
       Counts: `sources`, `no_tool`, `disordered` (sub-tasks not done one after the other); for each KIND of plan
-      (tools, coarse, interleaved) `KIND_tried`, `KIND_recorded` and `KIND_redone` (kept, by how), `KIND_OUTCOME` (not
-      kept); `ungrounded`: trajectories whose tool-only plan did not lead through the recorded states, so that nothing
-      else was made of them.
+      (tools, coarse, interleaved) `KIND_tried`, `KIND_recorded` and `KIND_redone` (kept, by how), `KIND_REASON` (not
+      kept: the outcome, or that of a `PlanError`); `ungrounded`: trajectories whose tool-only plan did not lead through
+      the recorded states, so that nothing else was made of them.
     """
     counts: Counter[str] = Counter()
     gate = asyncio.Semaphore(config.parallel)
@@ -166,8 +181,8 @@ async def interleave(
             name = f"{source.id}~{number}"
             try:
                 episode, grounded = await carry_out(client, prompts, source, plan, how, config, name)
-            except IndexError:  # the recorded steps were used up, and the task had not ended
-                outcome = "unfinished"
+            except PlanError as error:
+                outcome = error.reason
                 continue
             if episode.success and grounded:
                 counts[f"{kind}_{how}"] += 1

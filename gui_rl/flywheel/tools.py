@@ -11,7 +11,7 @@ import dataclasses
 import re
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from env_servers.protocol.messages import Composite
@@ -160,29 +160,37 @@ def _typed(schema: Any) -> Any:
     return {**schema, "type": _TYPES.get(said, said)}
 
 
-def library(kept: Iterable[tuple[Plan, Episode]], specs: Mapping[str, ToolSpec]) -> list[LibraryTool]:
-    """The tools that plans which reached the goal have used, by name.
+class Library:
+    """The tools that plans which reached the goal have used."""
 
-    specs: of the apps' own tools. The category comes from what the calls did: one that changed no state is extraction.
-    """
-    lengths: dict[str, list[int]] = defaultdict(list)
-    changed: dict[str, bool] = defaultdict(bool)
-    composites: dict[str, Composite] = {}
-    for plan, episode in kept:
-        calls = [turn for turn in episode.turns if is_tool(turn)]
-        for step, turn in zip(plan.steps, calls, strict=True):
+    def __init__(self) -> None:
+        self._lengths: dict[str, list[int]] = defaultdict(list)
+        self._changed: dict[str, bool] = defaultdict(bool)
+        self._composites: dict[str, Composite] = {}
+
+    def add(self, plan: Plan, episode: Episode) -> None:
+        """Notes how many recorded steps each call stood for, and whether it changed the state."""
+        for step, turn in zip(plan.steps, filter(is_tool, episode.turns), strict=True):
             name = step.call["name"]
-            lengths[name].append(step.end - step.start)
+            self._lengths[name].append(step.end - step.start)
             after = episode.turns[turn.index + 1].state_hash if turn.index + 1 < len(episode.turns) else ""
-            changed[name] |= turn.state_hash != after
+            self._changed[name] |= turn.state_hash != after
             if step.composite is not None:
-                composites[name] = step.composite
-    tools = []
-    for name in sorted(lengths):
-        composite = composites.get(name)
-        spec = specs[name] if composite is None else spec_of(composite, list(specs.values()))
-        granularity = "coarse" if composite else "fine" if statistics.median(lengths[name]) <= FINE_STEPS else "mid"
-        category = "extraction" if not changed[name] else "filesystem" if name.startswith("files.") else "interaction"
-        members = () if composite is None else tuple(call.tool for call in composite.calls)
-        tools.append(LibraryTool(name, spec.description, spec.parameters, category, granularity, members))
-    return [check_tool(tool.to_dict(), tool.name.split(".")[0]) for tool in tools]
+                self._composites[name] = step.composite
+
+    def tools(self, specs: Mapping[str, ToolSpec]) -> list[LibraryTool]:
+        """The tools by name; `specs`: of the apps' own. One whose calls changed no state is an extraction."""
+        tools = []
+        for name, lengths in sorted(self._lengths.items()):
+            composite = self._composites.get(name)
+            spec = specs[name] if composite is None else spec_of(composite, list(specs.values()))
+            granularity = "coarse" if composite else "fine" if statistics.median(lengths) <= FINE_STEPS else "mid"
+            category = "filesystem" if name.startswith("files.") else "interaction"
+            members = () if composite is None else tuple(call.tool for call in composite.calls)
+            tools.append(
+                LibraryTool(
+                    name, spec.description, spec.parameters, category if self._changed[name] else "extraction",
+                    granularity, members,
+                )
+            )  # fmt: skip
+        return [check_tool(tool.to_dict(), tool.name.split(".")[0]) for tool in tools]

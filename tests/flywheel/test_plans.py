@@ -21,7 +21,7 @@ from gui_rl.flywheel.plans import (
     merged,
     tool_plan,
 )
-from gui_rl.flywheel.tools import RETURNS, check_tool, library, repaired
+from gui_rl.flywheel.tools import RETURNS, Library, check_tool, repaired
 
 TAP = {"name": "mobile_use", "arguments": {"action": "click", "coordinate": [5, 5]}}
 END = {"name": "mobile_use", "arguments": {"action": "terminate", "status": "success"}}
@@ -191,7 +191,10 @@ def test_the_library_has_a_granularity_by_what_was_replaced_and_a_category_by_wh
     played = episode([*(call for _, call in calls), END], hashes=["0", "1", "1", "2"])
     coarse = merged(base)
     coarse_played = episode([coarse.steps[0].call, coarse.steps[1].call, END])
-    found = {tool.name: tool for tool in library([(base, played), (coarse, coarse_played)], specs)}
+    tools = Library()
+    tools.add(base, played)
+    tools.add(coarse, coarse_played)
+    found = {tool.name: tool for tool in tools.tools(specs)}
     assert {name: (tool.granularity, tool.category) for name, tool in found.items()} == {
         "app.a": ("fine", "interaction"), "app.b": ("mid", "extraction"), "app.c": ("mid", "interaction"),
         "app.a_then_b": ("coarse", "interaction"),
