@@ -14,6 +14,7 @@ Here nothing acts; `flywheel.interleave` carries the plans out and keeps those t
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,6 +27,9 @@ from env_servers.suites import instantiate
 from gui_rl.data.schema import Episode, Turn
 from gui_rl.errors import UserError
 
+LONGEST_NAME = 80
+"""Of a composite that is named after its members."""
+
 
 @dataclasses.dataclass(frozen=True)
 class ToolStep:
@@ -33,6 +37,7 @@ class ToolStep:
 
     calls: `{"name", "arguments"}` of the app's tools; several where the step is a call of a composite.
     texts: the sentences of the sub-tasks it does. subtasks: their indices: the checkpoints that hold afterwards.
+    results: what the calls returned, where an annotator foretold it.
     The state that it leads to is bound to the recorded observation `end`.
     """
 
@@ -41,6 +46,7 @@ class ToolStep:
     subtasks: tuple[int, ...]
     start: int
     end: int
+    results: tuple[Any, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -52,8 +58,12 @@ class ToolStep:
         """The tool that makes several calls into one, where there are several: a function of the tools alone."""
         if len(self.calls) < 2:
             return None
-        app, _, first = self.names[0].partition(".")
-        name = "_then_".join([first, *(name.partition(".")[2] or name for name in self.names[1:])])
+        first = self.names[0]
+        app = first.partition(".")[0] + "." if "." in first else ""
+        name = "_then_".join([first, *(name.removeprefix(app) for name in self.names[1:])])
+        if len(name) > LONGEST_NAME:
+            which = hashlib.sha256(name.encode()).hexdigest()[:8]
+            name = f"{first}_and_{len(self.names) - 1}_more_{which}"
         arguments = Counter(argument for call in self.calls for argument in call["arguments"])
         members = [
             CompositeCall(
@@ -63,7 +73,7 @@ class ToolStep:
             for number, call in enumerate(self.calls, start=1)
         ]
         description = "In one call, in this order: " + ", ".join(self.names) + "."
-        return Composite(name=f"{app}.{name}", description=description, calls=members)
+        return Composite(name=name, description=description, calls=members)
 
     @property
     def call(self) -> dict[str, Any]:
@@ -171,7 +181,7 @@ def merged(plan: Plan) -> Plan | None:
         if free and isinstance(part, ToolStep) and isinstance(last, ToolStep):
             parts[-1] = ToolStep(
                 (*last.calls, *part.calls), (*last.texts, *part.texts), (*last.subtasks, *part.subtasks),
-                last.start, part.end,
+                last.start, part.end, (*last.results, *part.results),
             )  # fmt: skip
             made[parts[-1].composite.name] = parts[-1].composite
             free = False

@@ -73,6 +73,17 @@ def test_neighbouring_tools_merge_bottom_up_and_never_across_gui_steps():
     assert sizes == [[1] * 5, [2, 2, 1], [4, 1], [5]]
 
 
+def test_composites_are_named_after_their_members():
+    def name(*names):
+        calls = tuple({"name": name, "arguments": {}} for name in names)
+        return ToolStep(calls, ("T.",) * len(calls), (0,), 0, 1).composite.name
+
+    assert name("app.a", "app.b", "app.a") == "app.a_then_b_then_a" and name("app_a", "app_b") == "app_a_then_app_b"
+    long = [f"app.{letter * 40}" for letter in "abc"]
+    assert name(*long).startswith(f"{long[0]}_and_2_more_") and name(*long) != name(*reversed(long[1:]), long[0])
+    assert name(*long) != name(long[0], long[2], long[1]) and len(name(*long)) < 80
+
+
 def test_interleaving_offers_no_tool_that_would_do_the_work_of_its_gui_steps():
     base = tool_plan(GUI, CALLS, TOOLS)
     seen = set()
