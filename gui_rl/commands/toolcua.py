@@ -12,8 +12,12 @@ from typing import Any
 
 import tyro
 
-from gui_rl.commands.parts import ServerOptions, client_of, prompts_of, write_lines
+from gui_rl.commands.parts import ServerOptions, annotator_of, client_of, prompts_of, write_lines
 from gui_rl.errors import UserError
+from gui_rl.flywheel.annotator import EndpointConfig
+
+KEPT = ("tried", "recorded", "redone", "sources", "made", "grounded", "repaired")
+"""Last words of the names of counts that say what was kept, not what was dropped."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,9 @@ class ToolsOptions:
       form: folder of the policy whose vocabulary and context make the prompts; by default gui-tiny's, with room for
         the tools.
       server: where the worlds are.
+      annotator: the model that writes tools and tool steps of trajectories whose tools cannot be executed; nothing is
+        replayed then. With a url, or with `recorded`, all trajectories are taken that way.
+      recorded: folder of an annotator's kept answers, to play them back.
     """
 
     source: tyro.conf.Positional[Path]
@@ -50,14 +57,19 @@ class ToolsOptions:
     seed: int = 0
     form: Path | None = None
     server: ServerOptions = field(default_factory=ServerOptions)
+    annotator: EndpointConfig = EndpointConfig()
+    recorded: Path | None = None
 
 
 def tools(options: ToolsOptions) -> None:
     """See `ToolsOptions`."""
     from env_servers.suites import instantiate
+    from gui_rl.data.samples import with_ids
+    from gui_rl.data.schema import Episode
     from gui_rl.data.store import EpisodeSource, episode_writer
     from gui_rl.flywheel.interleave import InterleaveConfig, Made, interleave, share_kept
-    from gui_rl.flywheel.plans import choose, critical
+    from gui_rl.flywheel.plans import app_of, choose, critical
+    from gui_rl.flywheel.synthesis import synthesise
     from gui_rl.flywheel.tools import Library
     from gui_rl.report.progress import Progress
 
@@ -72,37 +84,50 @@ def tools(options: ToolsOptions) -> None:
     config = InterleaveConfig(
         options.variants, options.levels, options.distractors, options.redo, options.parallel, seed=options.seed
     )
-    library, specs = Library(), {}
+    library, specs, written = Library(), {}, {}
 
     async def run() -> Counter[str]:
         async with contextlib.AsyncExitStack() as opened:
-            client = await opened.enter_async_context(client_of(options.server))
+            annotator = await opened.enter_async_context(annotator_of(options.annotator, options.recorded))
             every = opened.enter_context(episode_writer(options.out / "all"))
             few = None  # begun with its first trajectory: a dataset of none is an error
             stage = opened.enter_context(opened.enter_context(Progress()).stage("interleave", len(chosen), unit="task"))
+            taken = (source[number] for number in chosen)
 
-            def keep(made: Made) -> None:
+            def store(episode: Episode) -> None:
                 nonlocal few
-                episode = made.episode
                 every.add(episode)
                 if (bounds := critical(episode)) is not None:
                     few = few or opened.enter_context(episode_writer(options.out / "critical"))
                     few.add(bounds)
+
+            def keep(made: Made) -> None:
+                episode = made.episode
+                store(episode)
                 library.add(made.plan, episode)
                 specs.update({s.name: s for s in instantiate(episode.suite, episode.task, episode.seed).tools})
 
-            counts = await interleave(
-                client, prompts, (source[number] for number in chosen), keep, config, stage.advance
-            )  # fmt: skip
-            for reason, count in dropped.items():
-                every.drop(reason, count)
-            for name, count in counts.items():
-                if not name.endswith(("tried", "recorded", "redone", "sources")):
+            counts: Counter[str] = Counter()
+            if annotator is None:
+                client = await opened.enter_async_context(client_of(options.server))
+                counts = await interleave(client, prompts, taken, keep, config, stage.advance)
+            else:
+                for episode in taken:
+                    made, tools, found = await synthesise(
+                        annotator, episode, app_of(episode), options.variants, options.levels, options.seed
+                    )
+                    counts += found
+                    written.update({tool.name: tool for tool in tools})
+                    for one in made:
+                        store(with_ids(one, prompts.tokenizer, prompts.context))
+                    stage.advance()
+            for name, count in (counts + dropped).items():
+                if name.rpartition("_")[2] not in KEPT:
                     every.drop(name, count)
             return counts
 
     counts = asyncio.run(run())
-    made = library.tools(specs)
+    made = [*library.tools(specs), *written.values()]
     write_lines(options.out / "tools.jsonl", [tool.to_dict() for tool in made])
     print(f"{options.out}: from {len(chosen)} of {len(source)} trajectories")
     print("counts: " + ", ".join(f"{count} {name}" for name, count in sorted((counts + dropped).items())))

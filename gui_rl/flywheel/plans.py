@@ -16,6 +16,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import random
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -228,6 +229,12 @@ def ends(turn: Turn) -> bool:
     return turn.action is not None and turn.action["arguments"].get("action") == "terminate"
 
 
+def app_of(episode: Episode) -> str:
+    """The application, as tools' names begin with it: the first part of an id of several; else "general"."""
+    app, slash, _ = episode.task.partition("/")
+    return (re.sub(r"[^a-z0-9]+", "_", app.lower()).strip("_") or "general") if slash else "general"
+
+
 def boundaries(episode: Episode) -> list[int]:
     """The turns at which the trajectory changes from GUI to tool or back: where the policy has to decide.
 
@@ -260,7 +267,7 @@ def choose(
         if reason:
             dropped[reason] += 1
         else:
-            of_app[episode.task.split("/")[0]].append(number)
+            of_app[app_of(episode)].append(number)
     cap = int(balance * min(map(len, of_app.values()), default=0))
     chosen = []
     for app, numbers in sorted(of_app.items()):

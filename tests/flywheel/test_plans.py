@@ -13,6 +13,7 @@ from gui_rl.flywheel.plans import (
     Plan,
     Span,
     ToolStep,
+    app_of,
     boundaries,
     choose,
     critical,
@@ -143,6 +144,13 @@ def test_the_choice_of_trajectories_counts_what_it_drops():
     assert dropped == {"not_solved": 2, "short": 1, "long": 1, "uses_tools": 1, "no_call": 1, "balance": 3}
     assert numbers == choose([*bad, *fine], balance=2.0, seed=1)[0] != choose([*bad, *fine], balance=2.0, seed=2)[0]
     assert choose([]) == ([], Counter())
+
+
+@pytest.mark.parametrize(
+    ("task", "app"), [("mail/send", "mail"), ("VS Code/x", "vs_code"), ("9f3a", "general"), ("/x", "general")]
+)
+def test_an_app_is_what_the_task_begins_with(task, app):
+    assert app_of(episode([END], task=task)) == app
 
 
 def test_suites_without_tools_are_a_named_error():

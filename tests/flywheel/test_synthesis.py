@@ -1,14 +1,19 @@
 """Tools and interleaved trajectories by an annotator, on a made-up trajectory with pictures."""
 
 import asyncio
+import contextlib
+import dataclasses
 import io
 import json
 
 import pytest
 from PIL import Image
 
+from gui_rl import cli
+from gui_rl.commands import toolcua
 from gui_rl.data.samples import with_ids
 from gui_rl.data.schema import Episode, Turn
+from gui_rl.data.store import EpisodeSource, write_episodes
 from gui_rl.flywheel.annotator import Answer, Exact
 from gui_rl.flywheel.plans import Span, boundaries, is_tool
 from gui_rl.flywheel.synthesis import synthesise, written_plan, written_tools
@@ -131,3 +136,21 @@ def test_an_annotator_without_an_answer_is_counted():
     nothing = annotator(tool_step=lambda facts: {"tool": None})
     made, tools, counts = asyncio.run(synthesise(nothing, EPISODE, "mail"))
     assert not made and len(tools) == 3 and counts["no_tool"] == 1
+
+
+def test_the_command_stores_what_an_annotator_made(tmp_path, monkeypatch, capsys):
+    @contextlib.asynccontextmanager
+    async def made_up(config, recorded):
+        yield annotator(ground=lambda facts: {"grounded": facts[1].start != 3})
+
+    monkeypatch.setattr(toolcua, "annotator_of", made_up)
+    failed = dataclasses.replace(EPISODE, id="f", outcome="fail")
+    write_episodes(tmp_path / "data", [EPISODE, failed])
+    cli.main(["flywheel", "tools", str(tmp_path / "data"), str(tmp_path / "out")])
+    every, few = EpisodeSource(tmp_path / "out" / "all"), EpisodeSource(tmp_path / "out" / "critical")
+    assert len(every) >= len(few) > 0 and every[0].source == "imported" and every[0].turns[0].response_ids
+    card = json.loads((tmp_path / "out" / "all" / "card.json").read_text())
+    assert card["dropped"] == {"not_solved": 1, "past_repair": 1, "twice": 1, "ungrounded": 1}
+    library = [json.loads(line) for line in (tmp_path / "out" / "tools.jsonl").read_text().splitlines()]
+    assert [tool["name"] for tool in library] == ["mail_open", "mail_sign_out", "mail_read"]
+    assert "from 1 of 2 trajectories" in capsys.readouterr().out
