@@ -23,6 +23,7 @@ from .metrics import Metrics
 from .protocol.actions import ARGUMENTS
 from .protocol.messages import CreateSessions, Heartbeat, Lease, Observation, Outcome, StepReply, StepRequest
 from .suites import SUITES, instantiate, tasks
+from .suites.composite import spec_of
 from .suites.distractors import with_distractors
 from .suites.disturb import disturbed
 from .suites.suite import TaskInstance
@@ -121,7 +122,11 @@ class Leases:
             )
         try:
             instance = disturbed(instantiate(request.suite, request.task, request.seed), request.disturb)
-            offered = with_distractors(instance, self._offered(instance, request.tools), request.distractors)
+            composed = [spec_of(composite, instance.tools).schema() for composite in request.composites]
+            offered = [*self._offered(instance, request.tools), *composed]
+            if len({composite.name for composite in request.composites}) < len(composed):
+                raise UserError("two composites have the same name")
+            offered = with_distractors(instance, offered, request.distractors)
         except (ValueError, UserError) as error:
             raise Refusal(422, "invalid_request", str(error)) from error
         if request.marks and "label" not in ARGUMENTS[instance.task.device]:

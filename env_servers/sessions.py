@@ -34,6 +34,7 @@ from .protocol.messages import (
     StepReply,
     StepRequest,
 )
+from .suites.composite import carry_out
 from .suites.virtual.gestures import elements_of
 
 
@@ -155,6 +156,9 @@ class SessionStore(Leases):
         if failure := validate_call(call, device, session.tools):
             return failure, None
         if call.name != FUNCTIONS[device]:
+            for composite in session.request.composites:
+                if composite.name == call.name:
+                    return None, await carry_out(composite, call.arguments, session.screen.tool)
             if call.name not in {spec.name for spec in session.instance.tools}:
                 return None, failed(f"{call.name} does not apply here: its app is not open")
             return None, await session.screen.tool(call.name, call.arguments)

@@ -59,6 +59,24 @@ def test_from_tasks_to_datasets_and_back(flywheel, tmp_path, chromium):
     assert "6 written" in flywheel("export agentnet data agentnet/all.jsonl")
 
 
+def test_collected_trajectories_become_interleaved_ones(flywheel, tmp_path, chromium):
+    flywheel("tasks --app shop --count 60 --longest 4 --out every.jsonl")
+    tasks = [json.loads(line) for line in (tmp_path / "every.jsonl").read_text().splitlines()]
+    wanted = [t for t in tasks if t["path"][:2] in (["add", "remove"], ["buy", "remove"])][:1]
+    (tmp_path / "few.jsonl").write_text("".join(json.dumps(task) + "\n" for task in wanted))
+    flywheel("collect few.jsonl data")
+    said = flywheel("tools data out")
+    every, few = EpisodeSource(tmp_path / "out" / "all"), EpisodeSource(tmp_path / "out" / "critical")
+    assert "tools: 100.0% of 1" in said and "interleaved:" in said and len(every) > len(few) > 0
+    assert all(every[k].success and every[k].instruction == wanted[0]["instruction"] for k in range(len(every)))
+    samples = [turn.use for k in range(len(few)) for turn in few[k].turns]
+    assert 0 < sum(samples) < len(samples)
+    assert all(turn.state_hash for turn in every[0].turns)
+    library = [json.loads(line) for line in (tmp_path / "out" / "tools.jsonl").read_text().splitlines()]
+    assert {tool["granularity"] for tool in library} >= {"coarse"} and all(t["made_by"] == "exact" for t in library)
+    assert "exists already" in flywheel("tools data out", code=2)
+
+
 def test_a_policy_collects_and_leaves_the_rest_to_people(flywheel, tmp_path, chromium):
     """The shipped base has never seen a task: most stays unsolved."""
     flywheel("tasks --app orders --count 3 --longest 1 --out tasks.jsonl")
@@ -90,7 +108,7 @@ def test_graphs_as_files(flywheel, tmp_path):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("", "tasks, collect, record, import, export"),
+        ("", "tasks, collect, record, tools, import, export"),
         ("spin", "'spin'"),
         ("tasks", "--graph FILE, or --app"),
         ("tasks --app notes", "'notes'"),

@@ -39,15 +39,31 @@ class TaskInfo(Message):
     max_steps: int
 
 
+class CompositeCall(Message):
+    """One member of a composite tool; arguments: of the member, by the composite's parameter that fills each."""
+
+    tool: str
+    arguments: dict[str, str] = Field(default_factory=dict)
+
+
+class Composite(Message):
+    """A tool that calls several tools of the app in order, in one step."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_.]{1,128}$")
+    description: str
+    calls: list[CompositeCall] = Field(min_length=2, max_length=16)
+
+
 class CreateSessions(Message):
     """A request for `count` sessions on one task and seed (a group, R38).
 
     ttl_s: hard limit of each session's life. idle_s: it ends earlier when its owner is silent for this long; every
-    request counts, a heartbeat too. tools: true offers all tools of the app, a list those named. distractors: so many
-    tools of other apps are offered too, picked by the seed; a call of one fails and changes nothing. script: the owner
-    may ask for the task's scripted moves. disturb: what gets in the way, in this order, at places and times that the
-    seed decides; `max_steps` of the lease grows accordingly. marks: number the elements on the screenshot, so that
-    actions may name them by `label` (families whose actions take one).
+    request counts, a heartbeat too. tools: true offers all tools of the app, a list those named. composites: tools made
+    of the app's tools, offered after those; their members need not be on offer themselves. distractors: so many tools
+    of other apps are offered too, picked by the seed; a call of one fails and changes nothing. script: the owner may
+    ask for the task's scripted moves. disturb: what gets in the way, in this order, at places and times that the seed
+    decides; `max_steps` of the lease grows accordingly. marks: number the elements on the screenshot, so that actions
+    may name them by `label` (families whose actions take one).
     """
 
     suite: str = "virtual"
@@ -58,6 +74,7 @@ class CreateSessions(Message):
     idle_s: float = Field(300, gt=0, le=86_400)
     tools: bool | list[str] = False
     distractors: int = Field(0, ge=0, le=64)
+    composites: list[Composite] = Field(default_factory=list, max_length=32)
     script: bool = False
     disturb: list[Disturbance] = Field(default_factory=list, max_length=8)
     marks: bool = False
@@ -224,6 +241,7 @@ class StepRecord(Message):
 class EpisodeReply(Message):
     """A session's present episode with everything that was sent to it.
 
+    first_hash: the state's hash at the first observation; a step's record has that of the one after it.
     screenshots: base64 PNG of every observation, the last one included, where they were asked for.
     """
 
@@ -236,6 +254,7 @@ class EpisodeReply(Message):
     status: Literal["running", "terminated", "truncated", "fault", "closed"]
     steps: list[StepRecord]
     device: Device
+    first_hash: str = ""
     tools: list[dict[str, Any]] = Field(default_factory=list)
     screenshots: list[str] = Field(default_factory=list, repr=False)
 

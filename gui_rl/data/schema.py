@@ -62,6 +62,7 @@ class Turn:
       tool_result: what a tool call returned.
       target_box: `(x0, y0, x1, y1)` of the action's target on the coordinate grid, where known.
       seconds: durations by what took them ("sample", "step", ...).
+      state_hash: of the world's state that was observed, where the environment told it; else "".
       use: whether the turn is a training sample; one that is not (a mistake, an unchecked step) stays in the history.
     """
 
@@ -83,6 +84,7 @@ class Turn:
     tool_result: str | None = None
     target_box: tuple[float, float, float, float] | None = None
     seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    state_hash: str = ""
     use: bool = True
 
     def __post_init__(self):

@@ -47,7 +47,7 @@ INTEGERS = ("seed", "progress", "total", "policy_version")
 JSONS = ("score", "rewards", "checkpoints", "tools", "made_by")
 TURN_JSONS = (
     "temperature", "policy_spans", "thought", "conclusion", "action", "parse_error", "tool_result", "target_box",
-    "seconds", "use",
+    "seconds", "state_hash", "use",
 )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ import aiohttp
 from pydantic import TypeAdapter
 
 from env_servers.protocol.messages import (
+    Composite,
     CreateSessions,
     Disturbance,
     EpisodeReply,
@@ -135,6 +136,7 @@ class EnvClient:
         tools: bool | Iterable[str] = False,
         *,
         distractors: int = 0,
+        composites: Iterable[Composite] = (),
         script: bool = False,
         disturb: Iterable[Disturbance] = (),
         marks: bool = False,
@@ -145,6 +147,7 @@ class EnvClient:
         """`count` sessions on one task and seed, in one call (R38).
 
         tools: True offers all tools of the app, names offer those. distractors: tools of other apps beside them.
+        composites: tools made of the app's own.
         script: scripted moves may be asked for. disturb: what gets in the way. marks: number the elements on the
         screenshots. deadline: `time.monotonic()` at which the rollout ends; no request of these sessions is waited for
         much longer.
@@ -158,6 +161,7 @@ class EnvClient:
             count=count,
             tools=tools if isinstance(tools, bool) else list(tools),
             distractors=distractors,
+            composites=list(composites),
             script=script,
             disturb=list(disturb),
             marks=marks,

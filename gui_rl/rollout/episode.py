@@ -152,6 +152,7 @@ async def play(
                     Turn(
                         index=len(turns),
                         screenshot=observation.png,
+                        state_hash=observation.state_hash,
                         prompt_ids=tuple(reply.prompt.ids),
                         image_grids=tuple(image.grid for image in images),
                         image_turns=shown,
