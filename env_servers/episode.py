@@ -32,7 +32,6 @@ class Episode:
     status: Status = "running"
     steps: list[StepRecord] = field(default_factory=list)
     first_met: list[int | None] = field(default_factory=list)
-    first_hash: str = ""
     last_state: State = field(default_factory=dict)
     declared: str | None = None  # the status of `terminate`; None where the page ended the episode
     parse_failures: int = 0

@@ -215,6 +215,7 @@ class SessionStore(Leases):
             status=episode.status,
             steps=list(episode.steps),
             device=session.device,
+            first_hash=session.first.state_hash if session.first else "",
             tools=session.tools,
             screenshots=[observation.screenshot for observation in seen if observation] if screenshots else [],
         )

@@ -36,7 +36,8 @@ def told_episode(record: EpisodeReply, verdict: EvaluateReply, id: str) -> Episo
     if len(record.screenshots) != len(record.steps) + 1:
         raise UserError(f"{id}: {len(record.screenshots)} screenshots for {len(record.steps)} steps: ask for them all")
     turns = []
-    for step, screenshot in zip(record.steps, record.screenshots, strict=False):
+    hashes = [record.first_hash, *(step.state_hash for step in record.steps)]
+    for step, screenshot, state_hash in zip(record.steps, record.screenshots, hashes, strict=False):
         if step.response is None or step.response.sampled is None:
             raise UserError(f"{id} step {step.step}: the agent loop did not tell how the response was sampled")
         told = step.response.sampled
@@ -45,6 +46,7 @@ def told_episode(record: EpisodeReply, verdict: EvaluateReply, id: str) -> Episo
             Turn(
                 index=step.step,
                 screenshot=base64.b64decode(screenshot),
+                state_hash=state_hash,
                 prompt_ids=tuple(told.prompt_ids),
                 image_grids=tuple(told.image_grids),
                 image_turns=tuple(told.image_turns),
