@@ -74,7 +74,7 @@ class Pair:
 async def document_pairs(
     annotator: Annotator, passages: Sequence[Passage], device: str, counts: Counter[str], most: int = 4
 ) -> list[Pair]:
-    """Questions on passages and their pictures; what got no usable answer is counted (`rubbish qa`, `unanswered vqa`)."""
+    """Questions on passages and their pictures; without a usable answer it counts (`rubbish qa`, `unanswered vqa`)."""
     pairs: list[Pair] = []
     for passage in passages:
         asked = [("qa", QA, None), *(("vqa", VQA, picture) for picture in passage.pictures)]

@@ -79,7 +79,7 @@ async def update(
         try:
             value = read(call.text)
         except ValueError as error:
-            call, value = dataclasses.replace(call, failure=str(error)), otherwise
+            call, value = dataclasses.replace(call, failure=call.failure or str(error)), otherwise
         calls.append(call)
         return value
 
@@ -146,7 +146,9 @@ def action_of(past: HistoryTurn) -> str:
 class RolesAgent:
     """Plays episodes in four roles that share one policy; draws depend on the episode's id, the turn and the role.
 
-    knowledge: K for an instruction. The Worker ends the episode; where no subgoal is left it is told so.
+    knowledge: K for an instruction. The Worker ends the episode; where no subgoal is left it is told so. Where a role's
+    prompt is over the context's limit, it is not asked; of what the Worker is told, the oldest notes, the last subgoals
+    and the feedback are left out until it fits.
     """
 
     source = "policy"
@@ -163,12 +165,15 @@ class RolesAgent:
         self._states: WeakKeyDictionary[Session, RoleState] = WeakKeyDictionary()  # of the episodes that are played
 
     async def act(self, view: View) -> Reply:
-        """The Worker's response after the others have spoken. Raises ValueError for a role's prompt over the limit."""
+        """The Worker's response after the others have spoken. Raises ValueError for a Worker's prompt over the limit."""
         started, turn = time.monotonic(), len(view.history)
         screens = [*(past.screenshot for past in view.history), view.screenshot]
 
         async def say(role: str, text: str, seen: tuple[int, ...]) -> RoleCall:
-            prompt = role_prompt(self.prompts, text, [screens[index] for index in seen])
+            try:
+                prompt = role_prompt(self.prompts, text, [screens[index] for index in seen])
+            except ValueError as error:
+                return RoleCall(role, (), (), (), (), (), "", failure=str(error))
             key = int.from_bytes(hashlib.sha256(f"{view.episode}/{turn}/{role}".encode()).digest()[:4], "big")
             (done,) = await self._sampler.sample([prompt], self._params, [key])
             answer = decode_response(self.prompts.tokenizer, done.token_ids)
@@ -180,5 +185,22 @@ class RolesAgent:
         before = self._states[view.session] if turn else RoleState()
         state, calls = await update(say, view.instruction, turn, action, before, known)
         self._states[view.session] = state
-        reply = await self._worker.act(dataclasses.replace(view, instruction=told(view.instruction, state)))
+        reply = await self._worker.act(self._told(view, state))
         return dataclasses.replace(reply, calls=calls, seconds=time.monotonic() - started)
+
+    def _told(self, view: View, state: RoleState) -> View:
+        """The Worker's view: as much of the state as its prompt has room for."""
+        while True:
+            seen = dataclasses.replace(view, instruction=told(view.instruction, state))
+            try:
+                self.prompts.of(seen)
+                return seen
+            except ValueError:
+                if state.notes:
+                    state = dataclasses.replace(state, notes=state.notes[1:])
+                elif state.subgoals:
+                    state = dataclasses.replace(state, subgoals=state.subgoals[:-1])
+                elif state.feedback:
+                    state = dataclasses.replace(state, feedback="")
+                else:
+                    raise

@@ -20,7 +20,7 @@ from gui_rl.flywheel.witness import noted, witness
 from gui_rl.prompt.context import TINY_CONTEXT, ContextConfig
 from gui_rl.prompt.parse import parse_response
 from gui_rl.prompt.tokenizer import Tokenizer
-from gui_rl.rollout.agents import Prompts, ScriptAgent
+from gui_rl.rollout.agents import Prompts, Reply, ScriptAgent
 from gui_rl.rollout.env_client import EnvClient
 from gui_rl.rollout.episode import Spec, play_all
 
@@ -42,9 +42,23 @@ class Lost(ScriptAgent):
         return dataclasses.replace(reply, text=text, response_ids=TOKENIZER.encode(text))
 
 
+@dataclasses.dataclass(frozen=True)
+class Saying:
+    """Says the responses of an episode again, as a thinking policy would."""
+
+    episode: Episode
+    source: str = "policy"
+
+    async def act(self, view):
+        turn = self.episode.turns[len(view.history)]
+        prompts = Prompts(TOKENIZER, dataclasses.replace(TINY_CONTEXT, thinking=True))
+        return Reply(turn.text, prompts.of(view), turn.response_ids, thinking=True)
+
+
 @pytest.fixture(scope="module")
 def played(chromium):
-    """By task: the episode and what was witnessed; under "lost" that of an agent that makes a mistake."""
+    """By task: the episode and what was witnessed; under "lost" that of an agent that makes a mistake, under "again"
+    the thoughts of the first, played."""
 
     async def run(server):
         async with EnvClient(server.url, server.token) as client:
@@ -53,6 +67,9 @@ def played(chromium):
             (lost,) = await play_all(client, Lost(WIDE), [Spec(*SHORT, 5)], script=True, keep_final=True)
             found = {episode.task: (episode, await witness(client, episode)) for episode in episodes}
             found["lost"] = (lost, await witness(client, lost))
+            made = await with_thoughts(exact(True), found[SHORT[1]][0], TINY, found[SHORT[1]][1])
+            (again,) = await play_all(client, Saying(made), [Spec(*SHORT, 3)])
+            found["again"] = (again, made)
             broken = dataclasses.replace(episodes[0], seed=4)
             with pytest.raises(AnnotatorError, match="another screen"):
                 await witness(client, broken)
@@ -87,6 +104,13 @@ def test_thoughts_are_responses_of_the_thinking_form(played, tmp_path):
     sample = supervised(source.turn(1))
     assert TOKENIZER.decode(sample.branches[0].ids).startswith(f"Next: {check}\n</think>")
     assert sample.branches[0].ce_weight.min() == 1.0
+
+
+def test_thoughts_play_as_they_were_written(played):
+    again, made = played["again"]
+    assert again.success and not any(turn.parse_error for turn in again.turns)
+    for name in ("text", "thought", "conclusion", "action", "prompt_ids", "response_ids"):
+        assert [getattr(turn, name) for turn in again.turns] == [getattr(turn, name) for turn in made.turns]
 
 
 @pytest.mark.parametrize(("suite", "task"), MEMORY)
