@@ -165,7 +165,7 @@ class RolesAgent:
         self._states: WeakKeyDictionary[Session, RoleState] = WeakKeyDictionary()  # of the episodes that are played
 
     async def act(self, view: View) -> Reply:
-        """The Worker's response after the others have spoken. Raises ValueError for a Worker's prompt over the limit."""
+        """The Worker's response after the others have spoken. Raises ValueError if its prompt is over the limit."""
         started, turn = time.monotonic(), len(view.history)
         screens = [*(past.screenshot for past in view.history), view.screenshot]
 
