@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import math
 import re
 from collections import Counter
+from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
@@ -69,6 +71,22 @@ def read_documents(path: Path, counts: Counter[str]) -> list[Passage]:
                     passages.append(Passage(str(file.relative_to(root)), title, piece, found))
     counts["passages"] += len(passages)
     return passages
+
+
+def retrieve(passages: Sequence[Passage], query: str) -> str:
+    """The passage that tells most about a query: rare words that both have count most; "" where they share none.
+
+    This is K of GUI-Owl-1.5's Manager (section 2.3.3).
+    """
+    words = [frozenset(re.findall(r"\w+", f"{passage.title} {passage.text}".lower())) for passage in passages]
+    often = Counter(word for found in words for word in found)
+    asked = frozenset(re.findall(r"\w+", query.lower()))
+
+    def worth(found: frozenset[str]) -> float:
+        return sum(math.log((1 + len(passages)) / often[word]) for word in sorted(asked & found))
+
+    best = max(range(len(passages)), key=lambda index: worth(words[index]), default=None)
+    return passages[best].text if best is not None and asked & words[best] else ""
 
 
 def _sections(file: Path, content: str) -> list[tuple[str, str, list[str]]]:

@@ -16,7 +16,7 @@ from gui_rl.commands.parts import ServerOptions
 from gui_rl.data.store import EpisodeSource, write_episodes
 from gui_rl.errors import UserError
 from gui_rl.flywheel.annotator import Answer, Recorded
-from gui_rl.flywheel.documents import LONGEST, read_documents
+from gui_rl.flywheel.documents import LONGEST, read_documents, retrieve
 from gui_rl.flywheel.knowledge import Pair, document_pairs, pair_episode, write_pairs
 from gui_rl.prompt.context import TINY_CONTEXT
 from gui_rl.prompt.tokenizer import Tokenizer
@@ -71,6 +71,13 @@ def test_documents_are_cleaned_and_cut_at_their_headings(manual):
     for wrong in (manual / "c.pdf", manual.parent / "nothing"):
         with pytest.raises(UserError, match="documentation"):
             read_documents(wrong, Counter())
+
+
+def test_the_passage_that_tells_most_is_found(manual):
+    passages = read_documents(manual, Counter())
+    assert retrieve(passages, "Save the copy with the shortcut.") == passages[0].text
+    assert "Line 119" in retrieve(passages, "The line 119, the end of the text")
+    assert retrieve(passages, "zebra") == "" == retrieve([], "copy")
 
 
 class Keeper:
