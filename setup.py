@@ -28,6 +28,7 @@ POLICY = [
     "rich==15.0.0",  # progress bars and tables in the terminal
     "wandb==0.31.0",  # metrics, offline unless asked otherwise
     "psutil==7.2.2",  # memory of a run and of its environment server
+    "markdown-it-py==4.3.0",  # documentation in Markdown, for questions about it
     "matplotlib==3.11.2",  # figures of the experiments
 ]
 

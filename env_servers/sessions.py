@@ -26,6 +26,7 @@ from .protocol.messages import (
     Action,
     EpisodeReply,
     EvaluateReply,
+    Known,
     Mark,
     Named,
     Observation,
@@ -198,7 +199,13 @@ class SessionStore(Leases):
             except ValueError as error:
                 raise Refusal(500, "script_failed", f"{session.instance.task.id}: {error}") from error
             shown = [Named(name=element.name, box=element.box) for element in elements]
-            return ScriptReply(action=Action(**move.call), conclusion=move.conclusion, box=move.box, elements=shown)
+            said, known = session.instance.known(episode.last_state), None
+            if said is not None:
+                holds = [bool(checkpoint(episode.last_state)) for checkpoint in session.instance.checkpoints]
+                known = Known(**said, met=episode.met, holds=holds)
+            return ScriptReply(
+                action=Action(**move.call), conclusion=move.conclusion, box=move.box, elements=shown, known=known
+            )
 
     def record(self, session: Session, screenshots: bool = False) -> EpisodeReply:
         """The present episode with all that was sent to it, and what was seen if asked for. Refusal: no_episode."""

@@ -266,16 +266,36 @@ class Named(Message):
     box: tuple[float, float, float, float]
 
 
+class Known(Message):
+    """What is true of the present state, for annotations that are right by construction.
+
+    facts: (question, answer) pairs that the screen answers. outcome: what tasks are about; states of equal outcome
+    differ in navigation only. subtasks: sentences of the path. met, holds: for every checkpoint whether it held in some
+    state so far, and whether it does now. strayed: facts of the outcome that are not as they were, and that the task
+    does not speak of. notes: what this screen shows that a later step of the task needs, in sentences.
+    """
+
+    facts: list[tuple[str, str]]
+    outcome: dict[str, Any]
+    subtasks: list[str]
+    met: list[bool]
+    holds: list[bool]
+    strayed: list[str]
+    notes: list[str] = Field(default_factory=list)
+
+
 class ScriptReply(Message):
     """The task's own next move from the present state; coordinates on the 0-1000 grid, box in css px.
 
-    elements: what the screen offers, for plans that name their targets.
+    elements: what the screen offers, for plans that name their targets. known: what is true of the state, where the
+    suite says it.
     """
 
     action: Action
     conclusion: str
     box: tuple[float, float, float, float] | None
     elements: list[Named] = Field(default_factory=list)
+    known: Known | None = None
 
 
 class Heartbeat(Message):

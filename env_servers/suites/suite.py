@@ -127,6 +127,11 @@ class TaskInstance(ABC):
         """
         raise ValueError(f"the task {self.task.id} has no script")
 
+    def known(self, state: State) -> dict[str, Any] | None:
+        """What is true of a state (`facts`, `outcome`, `subtasks`, `strayed`, `notes` of `protocol.messages.Known`);
+        None where the suite does not say it."""
+        return None
+
 
 class Suite(Protocol):
     """The two functions of a suite."""

@@ -4,6 +4,8 @@ gui-rl flywheel tasks                 tasks from a graph (a file, or a virtual a
 gui-rl flywheel collect TASKS OUT     play them by script or policy; keep, cut, repair
 gui-rl flywheel record OUT            demonstrate a task, or the next one of a queue, in a browser page
 gui-rl flywheel tools FROM OUT        collected trajectories into interleaved GUI-tool ones (ToolCUA)
+gui-rl flywheel knowledge OUT         questions with answers, from documentation and from trajectories
+gui-rl flywheel thoughts FROM OUT     a thought at every step of trajectories, or what four roles say (--roles)
 gui-rl flywheel import KIND FROM OUT  Uni-GUI, AgentNet or AndroidControl into a dataset
 gui-rl flywheel export KIND FROM OUT  a dataset into the form of Uni-GUI or AgentNet
 """
@@ -21,7 +23,7 @@ import tyro
 import yaml
 
 from env_servers.suites.suite import SEEDS
-from gui_rl.commands import datasets, toolcua
+from gui_rl.commands import capabilities, datasets, toolcua
 from gui_rl.commands.parts import (
     ServerOptions,
     agent_of,
@@ -131,6 +133,8 @@ def main(arguments: list[str], parse: Parse) -> None:
         "collect": (CollectOptions, _collect),
         "record": (RecordOptions, _record),
         "tools": (toolcua.ToolsOptions, toolcua.tools),
+        "knowledge": (capabilities.KnowledgeOptions, capabilities.knowledge),
+        "thoughts": (capabilities.ThoughtsOptions, capabilities.thoughts),
         "import": (datasets.ImportOptions, datasets.import_),
         "export": (datasets.ExportOptions, datasets.export),
     }

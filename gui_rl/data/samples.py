@@ -14,7 +14,7 @@ import numpy as np
 
 from gui_rl.data.batch import Batch, split
 from gui_rl.data.packing import Branch, PackingError, Sample, assign_rows, pack
-from gui_rl.data.schema import Episode, TurnRecord
+from gui_rl.data.schema import Episode, Turn, TurnRecord
 from gui_rl.model.config import ModelConfig
 from gui_rl.prompt import literals
 from gui_rl.prompt.context import ContextConfig, HistoryTurn
@@ -115,6 +115,33 @@ def family_batches(
     padding = jax.tree.map(np.zeros_like, next(batch for batch in batches if batch is not None))
     whole = [padding if batch is None else batch for batch in batches]
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *whole)
+
+
+def by_role(episode: Episode) -> list[Episode]:
+    """The episode without its roles' calls, then an episode for each role that was called, turn by turn beside it.
+
+    A role's turns hold what it was asked and said there; where it was not called, or what it said was of no use, the
+    turn is no sample. Outcome, score and instruction are the episode's own, so that every role is rewarded by it.
+    """
+    own = [dataclasses.replace(turn, calls=()) for turn in episode.turns]
+    episodes = [dataclasses.replace(episode, turns=tuple(own))]
+    for role in dict.fromkeys(call.role for turn in episode.turns for call in turn.calls):
+        turns = []
+        for turn in episode.turns:
+            call = next((call for call in turn.calls if call.role == role), None)
+            made = Turn(turn.index, turn.screenshot, use=False)
+            if call is not None:
+                made = dataclasses.replace(
+                    made, prompt_ids=call.prompt_ids, image_grids=call.image_grids, image_turns=call.image_turns,
+                    response_ids=call.response_ids, behaviour_logp=call.behaviour_logp, text=call.text,
+                    temperature=turn.temperature, policy_version=turn.policy_version, use=not call.failure,
+                )  # fmt: skip
+            turns.append(made)
+        made_by = {**episode.made_by, "role": role}
+        episodes.append(
+            dataclasses.replace(episode, id=f"{episode.id}#{role}", turns=tuple(turns), made_by=made_by, tools=())
+        )
+    return episodes
 
 
 def micro_batches(samples: Sequence[Sample], cfg: ModelConfig, shape: BatchShape) -> Batch:

@@ -39,6 +39,34 @@ class SchemaError(ValueError):
 
 
 @dataclasses.dataclass(frozen=True)
+class RoleCall:
+    """What another role of the policy was asked, and said, before the turn's own response (see `rollout.roles`).
+
+    Attributes:
+      role: "manager", "reflector" or "notetaker".
+      prompt_ids, image_grids, image_turns, response_ids, behaviour_logp, text: as in `Turn`, whose sampling temperature
+        and policy version it has too.
+      failure: why the text was of no use; "" where it was.
+    """
+
+    role: str
+    prompt_ids: tuple[int, ...]
+    image_grids: tuple[tuple[int, int, int], ...]
+    image_turns: tuple[int, ...]
+    response_ids: tuple[int, ...]
+    behaviour_logp: tuple[float, ...]
+    text: str
+    failure: str = ""
+
+    def __post_init__(self):
+        set_field = object.__setattr__
+        for name in ("prompt_ids", "image_turns", "response_ids"):
+            set_field(self, name, tuple(map(int, getattr(self, name))))
+        set_field(self, "image_grids", tuple(tuple(map(int, grid)) for grid in self.image_grids))
+        set_field(self, "behaviour_logp", tuple(np.asarray(self.behaviour_logp, np.float32).tolist()))
+
+
+@dataclasses.dataclass(frozen=True)
 class Turn:
     """One observation and the response to it.
 
@@ -64,6 +92,7 @@ class Turn:
       seconds: durations by what took them ("sample", "step", ...).
       state_hash: of the world's state that was observed, where the environment told it; else "".
       use: whether the turn is a training sample; one that is not (a mistake, an unchecked step) stays in the history.
+      calls: what the other roles of the policy said at this turn, in order; `data.samples.by_role` makes samples of it.
     """
 
     index: int
@@ -86,6 +115,7 @@ class Turn:
     seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
     state_hash: str = ""
     use: bool = True
+    calls: tuple[RoleCall, ...] = ()
 
     def __post_init__(self):
         set_field = object.__setattr__
@@ -95,6 +125,7 @@ class Turn:
         set_field(self, "response_ids", tuple(map(int, self.response_ids)))
         set_field(self, "behaviour_logp", tuple(np.asarray(self.behaviour_logp, np.float32).tolist()))
         set_field(self, "policy_spans", tuple(tuple(map(int, span)) for span in self.policy_spans))
+        set_field(self, "calls", tuple(self.calls))
         if self.target_box is not None:
             set_field(self, "target_box", tuple(map(float, self.target_box)))
         if self.behaviour_logp and len(self.behaviour_logp) != len(self.response_ids):
@@ -114,7 +145,9 @@ class Turn:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Turn:
         """The turn of a document made by `to_dict`."""
-        return cls(**{**_known(cls, document), "screenshot": base64.b64decode(document["screenshot"])})
+        values = {**_known(cls, document), "screenshot": base64.b64decode(document["screenshot"])}
+        values["calls"] = tuple(RoleCall(**_known(RoleCall, call)) for call in values.get("calls", ()))
+        return cls(**values)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -222,7 +255,7 @@ class TurnRecord(NamedTuple):
     screens: tuple[bytes, ...]
 
 
-def _fields(record: Turn | Episode) -> dict[str, Any]:
+def _fields(record: Turn | RoleCall | Episode) -> dict[str, Any]:
     """The fields of a record by name, tuples as lists."""
     return {field.name: _plain(getattr(record, field.name)) for field in dataclasses.fields(record)}
 
@@ -230,6 +263,8 @@ def _fields(record: Turn | Episode) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return [_plain(item) for item in value]
+    if isinstance(value, RoleCall):
+        return _fields(value)
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     return value

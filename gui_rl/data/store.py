@@ -16,6 +16,7 @@ final name. TensorFlow is not needed.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import json
 import os
@@ -32,10 +33,10 @@ from tensorflow_datasets.core import dataset_info, sequential_writer
 
 from gui_rl.data import card
 from gui_rl.data.example import Features, RecordError, decode
-from gui_rl.data.schema import Episode, Turn, TurnRecord
+from gui_rl.data.schema import Episode, RoleCall, Turn, TurnRecord
 from gui_rl.errors import UserError
 
-VERSION = "2.0.0"
+VERSION = "2.1.0"
 SPLIT = "train"
 TURNS_PER_EPISODE = 16
 INDEX = "index.json"
@@ -47,7 +48,7 @@ INTEGERS = ("seed", "progress", "total", "policy_version")
 JSONS = ("score", "rewards", "checkpoints", "tools", "made_by")
 TURN_JSONS = (
     "temperature", "policy_spans", "thought", "conclusion", "action", "parse_error", "tool_result", "target_box",
-    "seconds", "state_hash", "use",
+    "seconds", "state_hash", "use", "calls",
 )  # fmt: skip
 
 
@@ -259,7 +260,7 @@ def _encode_turn(episode: int, turn: Turn) -> dict[str, Any]:
         "screenshot": io.BytesIO(turn.screenshot),
         "policy_version": turn.policy_version,
         "text": turn.text,
-        **{name: json.dumps(getattr(turn, name)) for name in TURN_JSONS},
+        **{name: json.dumps(getattr(turn, name), default=dataclasses.asdict) for name in TURN_JSONS},
         "prompt_ids": np.array(turn.prompt_ids, np.int32),
         "image_grids": np.array(turn.image_grids, np.int64).reshape(-1, 3),
         "image_turns": np.array(turn.image_turns, np.int64),
@@ -269,12 +270,14 @@ def _encode_turn(episode: int, turn: Turn) -> dict[str, Any]:
 
 
 def _decode_turn(record: Features) -> Turn:
+    values = {name: json.loads(_text(record, name)) for name in TURN_JSONS if name in record}
+    values["calls"] = [RoleCall(**call) for call in values.get("calls", ())]  # stores before 2.1 have none
     return Turn(
         index=int(record["index"][0]),
         screenshot=record["screenshot"][0],
         policy_version=int(record["policy_version"][0]),
         text=_text(record, "text"),
-        **{name: json.loads(_text(record, name)) for name in TURN_JSONS},
+        **values,
         image_grids=np.asarray(record["image_grids"], np.int64).reshape(-1, 3).tolist(),
         **{
             name: np.asarray(record[name]).tolist()

@@ -16,11 +16,14 @@ import asyncio
 import contextlib
 import dataclasses
 import fnmatch
+import functools
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 import tyro
 from rich.console import Console
@@ -33,6 +36,7 @@ from gui_rl.data.schema import Episode
 from gui_rl.data.trajectory_files import write_trajectory
 from gui_rl.errors import UserError
 from gui_rl.evaluate.records import Record, Summary, cells
+from gui_rl.flywheel.documents import read_documents, retrieve
 from gui_rl.model import hf
 from gui_rl.prompt.context import TINY_CONTEXT
 from gui_rl.prompt.tokenizer import Tokenizer
@@ -42,6 +46,7 @@ from gui_rl.rollout.engine import Engine, engine_config
 from gui_rl.rollout.env_client import EnvClient
 from gui_rl.rollout.episode import Spec, play_all
 from gui_rl.rollout.remote import RemoteSampler
+from gui_rl.rollout.roles import RolesAgent
 from gui_rl.rollout.sampler import SamplingParams
 
 EPISODE_S = 60.0
@@ -61,6 +66,9 @@ class EvalOptions:
       tasks: pattern that task ids match, like "shop/*".
       longest: tasks of at most this many subtasks; 0 takes all.
       episodes: (task, seed) pairs a family; its tasks are taken in turn.
+      agent: whether the policy acts by itself, or as Manager, Worker, Reflector and Notetaker (`rollout.roles`).
+      knowledge: documentation (a file or a folder) that the Manager is told the passage of that tells most about its
+        task; with `--agent roles`.
       repeat: times that each pair is played: average@k, pass@k.
       seeds: a split's name, or FIRST:LAST.
       temperature: of sampling; 0 is greedy.
@@ -80,6 +88,8 @@ class EvalOptions:
     tasks: str = "*"
     longest: int = 0
     episodes: int = 60
+    agent: Literal["single", "roles"] = "single"
+    knowledge: Path | None = None
     repeat: int = 1
     seeds: str = "evaluation"
     temperature: float = 1.0
@@ -101,6 +111,10 @@ def run(options: EvalOptions) -> dict[str, dict[str, dict[str, Summary]]]:
     evaluation, and a server that does not answer.
     """
     seeds = seeds_of(options.seeds)
+    if options.agent == "roles" and options.policy in ("script", "random"):
+        raise UserError(f"--agent roles needs a policy that speaks for the roles, not {options.policy!r}")
+    if options.knowledge is not None and options.agent != "roles":
+        raise UserError("--knowledge is told to the Manager: give --agent roles too")
     if not _is_url(options.policy) and options.policy not in ("script", "random"):
         hf.read_config(Path(options.policy))  # a folder that holds none is found out before anything starts
     folder = options.out or Path("runs") / f"eval-{_name(options.policy)}-{options.suite}"
@@ -236,19 +250,22 @@ class Journal:
 @contextlib.asynccontextmanager
 async def _agent(options: EvalOptions) -> AsyncIterator[tuple[str, Agent]]:
     """The agent that `policy` names, and what its records call it."""
-    sampling = SamplingParams(options.temperature)
+    sampling, acting = SamplingParams(options.temperature), PolicyAgent
+    if options.agent == "roles":
+        passages = [] if options.knowledge is None else read_documents(options.knowledge, Counter())
+        acting = functools.partial(RolesAgent, knowledge=functools.partial(retrieve, passages))
     if options.policy in ("script", "random"):
         prompts = Prompts(Tokenizer.load("gui-tiny"), TINY_CONTEXT)
         yield options.policy, (ScriptAgent if options.policy == "script" else RandomAgent)(prompts)
     elif _is_url(options.policy):
         form = (Tokenizer.load("gui-tiny"), TINY_CONTEXT) if options.form is None else policy.read_form(options.form)
         async with RemoteSampler(options.policy, os.environ.get(POLICY_TOKEN, "")) as sampler:
-            yield "policy", PolicyAgent(sampler, Prompts(*form), sampling)
+            yield "policy", acting(sampler, Prompts(*form), sampling)
     else:
         loaded = policy.load(options.policy)
         engine = Engine(loaded.cfg, loaded.params, loaded.tokenizer, engine_config(loaded.context))
         try:
-            yield "policy", PolicyAgent(engine, Prompts(loaded.tokenizer, loaded.context), sampling)
+            yield "policy", acting(engine, Prompts(loaded.tokenizer, loaded.context), sampling)
         finally:
             await engine.close()
 

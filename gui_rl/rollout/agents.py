@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from env_servers.protocol.actions import FUNCTIONS, Call
+from gui_rl.data.schema import RoleCall
 from gui_rl.prompt.context import ContextConfig, HistoryTurn
 from gui_rl.prompt.images import ImageInput
 from gui_rl.prompt.render import Prompt, decode_response, encode_response, render, response_text
@@ -46,7 +47,10 @@ class View:
 
 @dataclasses.dataclass(frozen=True)
 class Reply:
-    """A response, and how it came about (fields as in `data.schema.Turn`)."""
+    """A response, and how it came about (fields as in `data.schema.Turn`).
+
+    thinking: the prompt opened `<think>`, so that the text begins with the thought.
+    """
 
     text: str
     prompt: Prompt
@@ -58,6 +62,8 @@ class Reply:
     finish_reason: str = "stop"
     box: tuple[float, float, float, float] | None = None
     seconds: float = 0.0
+    thinking: bool = False
+    calls: tuple[RoleCall, ...] = ()
 
 
 class Agent(Protocol):
@@ -111,6 +117,7 @@ class PolicyAgent:
             policy_spans=done.spans,
             finish_reason=done.finish_reason,
             seconds=time.monotonic() - started,
+            thinking=self.prompts.context.thinking,
         )
 
 

@@ -136,7 +136,7 @@ async def play(
                     observation.png,
                 )  # fmt: skip
                 reply = await agent.act(view)
-                parsed = parse_response(reply.text, observation.device, session.tools)
+                parsed = parse_response(reply.text, observation.device, session.tools, reply.thinking)
                 call = parsed.call
                 action = None if call is None else {"name": call.name, "arguments": dict(call.arguments)}
                 started, owing = time.monotonic(), "env_crash"
@@ -166,6 +166,7 @@ async def play(
                         conclusion=parsed.conclusion,
                         action=action,
                         parse_error=parsed.failure,
+                        calls=reply.calls,
                         tool_result=result,
                         target_box=None if reply.box is None else _on_grid(reply.box, observation),
                         seconds={"answer": reply.seconds, "step": time.monotonic() - started},

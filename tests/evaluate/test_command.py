@@ -64,9 +64,11 @@ def test_what_does_not_exist_is_named(ask, tmp_path):
         ({"seeds": "9:3"}, "9:3"),
         ({"seeds": "1:3"}, "2"),
         ({"policy": str(tmp_path / "none")}, "none"),
+        ({"agent": "roles"}, "speaks for the roles"),
+        ({"knowledge": tmp_path}, "told to the Manager"),
     ):
         with pytest.raises(UserError, match=word):
-            ask(out=tmp_path / word, **changes)
+            ask(out=tmp_path / "-".join(word.split()), **changes)
     assert not (tmp_path / "none" / "config.json").exists()
 
 

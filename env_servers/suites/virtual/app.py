@@ -57,6 +57,7 @@ class Subtask:
     tool(slots): the one tool call that does it, where there is one
     feasible: false where only terminate(failure) is right
     needs: slots without whose thing or folder it cannot be done
+    notes(state, slots): what the screen shows now that a later step of it needs, though it will not be typed as it is
     """
 
     id: str
@@ -72,6 +73,7 @@ class Subtask:
     tool: Callable[[Slots], CallDict] | None = None
     feasible: bool = True
     needs: tuple[str, ...] = ()
+    notes: Callable[[State, Slots], Sequence[str]] = lambda state, slots: ()
 
 
 @dataclass(frozen=True)
@@ -86,12 +88,14 @@ class Task(suite.Task):
 class TaskInstance(suite.TaskInstance):
     """A task with its slots filled.
 
-    final: whether the end state is right, all checkpoints having been met. absent: the subtask that cannot be done.
+    final: whether the end state is right, all checkpoints having been met. strayed: the facts of a state's outcome that
+    changed though the task does not speak of them. absent: the subtask that cannot be done.
     """
 
     app: App
     slots: Slots
     final: Callable[[State], bool]
+    strayed: Callable[[State], list[str]]
     subtask_texts: tuple[str, ...]
     absent: str = ""
 
@@ -104,6 +108,14 @@ class TaskInstance(suite.TaskInstance):
     def move(self, state: State, elements: Sequence[Element], met: Sequence[bool], tools: Sequence[str]) -> Move:
         """See `scripted_move`."""
         return scripted_move(self.app, self, state, elements, met, tools)
+
+    def known(self, state: State) -> dict[str, Any]:
+        """See `suite.TaskInstance.known`."""
+        notes = [note for name in self.task.path for note in self.app.by_id[name].notes(state, self.slots)]
+        return {
+            "facts": self.app.facts(state), "outcome": self.app.outcome(state), "subtasks": list(self.subtask_texts),
+            "strayed": self.strayed(state), "notes": notes,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -277,11 +289,13 @@ def make_instance(app: App, task: Task, seed: int) -> TaskInstance:
     before = app.outcome(initial)
     touched = frozenset().union(*(subtask.touches(slots) for subtask in subtasks))
 
+    def strayed(state: State) -> list[str]:
+        after = app.outcome(state)
+        return sorted(k for k in (before.keys() | after.keys()) - touched if before.get(k) != after.get(k))
+
     def final(state: State) -> bool:
         kept = [subtask for k, subtask in enumerate(subtasks) if subtask.lasting or k == len(subtasks) - 1]
-        after = app.outcome(state)
-        strayed = any(before.get(key) != after.get(key) for key in (before.keys() | after.keys()) - touched)
-        return not strayed and all(subtask.checkpoint(state, slots) for subtask in kept)
+        return not strayed(state) and all(subtask.checkpoint(state, slots) for subtask in kept)
 
     def bind(subtask: Subtask) -> Callable[[State], bool]:
         return lambda state: subtask.checkpoint(state, slots)
@@ -298,6 +312,7 @@ def make_instance(app: App, task: Task, seed: int) -> TaskInstance:
         app=app,
         slots=slots,
         final=final,
+        strayed=strayed,
         subtask_texts=texts,
     )
 

@@ -95,6 +95,13 @@ def _is_bookmarked(state: State, slots: Slots) -> bool:
     return any(state["pages"][number]["name"] == slots["bookmark"] for number in state["bookmarks"])
 
 
+def _costs(state: State, slots: Slots) -> list[str]:
+    """The price on the page of one of the two that are compared."""
+    page = state["pages"][state["at"]["id"]] if state["at"]["page"] == "page" else None
+    compared = page is not None and page["name"] in (slots["cheaper"], slots["other"])
+    return [f"{page['name']} costs {page['price']} euros."] if compared else []
+
+
 _BEFORE = (START, "bookmark", "cancel")
 _FORM = ("guest", "option", "date", "pay", "extra", "code", "remark")
 
@@ -156,6 +163,7 @@ SUBTASKS = (
         actions=5,
         ends="page",
         needs=("cheaper", "other"),
+        notes=_costs,
     ),
     Subtask(
         "guest",
