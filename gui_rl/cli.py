@@ -3,7 +3,7 @@
     gui-rl quickstart [--resume]            the whole chain: demonstrations, SFT, RL, evaluation, report
     gui-rl run NAME [--resume] [--option …]  an experiment by name (experiments/NAME.py)
     gui-rl env serve|check|tasks             environment servers (check: the tasks; check URL: a server's protocol)
-    gui-rl flywheel tasks|collect|record|import|export   tasks, trajectories and datasets
+    gui-rl flywheel tasks|collect|record|grounding|import|export   tasks, trajectories and datasets
     gui-rl eval CHECKPOINT|URL               success of a policy in live environments, chance beside it
     gui-rl policy serve CHECKPOINT           a policy behind OpenAI's chat completions
     gui-rl report RUN                        (re)write RUN/report.html

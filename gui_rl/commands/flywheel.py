@@ -3,6 +3,7 @@
 gui-rl flywheel tasks                 tasks from a graph (a file, or a virtual app), as JSON lines
 gui-rl flywheel collect TASKS OUT     play them by script or policy; keep, cut, repair
 gui-rl flywheel record OUT            demonstrate a task, or the next one of a queue, in a browser page
+gui-rl flywheel grounding OUT         screenshots with queries: synthesised, composed, mined, infeasible
 gui-rl flywheel import KIND FROM OUT  Uni-GUI, AgentNet or AndroidControl into a dataset
 gui-rl flywheel export KIND FROM OUT  a dataset into the form of Uni-GUI or AgentNet
 """
@@ -20,7 +21,7 @@ import tyro
 import yaml
 
 from env_servers.suites.suite import SEEDS
-from gui_rl.commands import datasets
+from gui_rl.commands import datasets, grounding
 from gui_rl.commands.parts import (
     ServerOptions,
     agent_of,
@@ -129,6 +130,7 @@ def main(arguments: list[str], parse: Parse) -> None:
         "tasks": (TasksOptions, _tasks),
         "collect": (CollectOptions, _collect),
         "record": (RecordOptions, _record),
+        "grounding": (grounding.GroundingOptions, grounding.grounding),
         "import": (datasets.ImportOptions, datasets.import_),
         "export": (datasets.ExportOptions, datasets.export),
     }
