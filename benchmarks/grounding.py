@@ -1,4 +1,4 @@
-"""Grounding synthesis: screenshots of 1280 x 800 a minute, every box checked against the page, from seeds to the dataset.
+"""Grounding synthesis: screenshots of 1280 x 800 a minute, every box checked against the page, and stored.
 
 python -m benchmarks.grounding
 """

@@ -51,7 +51,7 @@ def compose(shots: Sequence[Shot], seed: int) -> Shot:
     """
     if not 0 < len(shots) <= len(TITLES):
         raise ValueError(f"a desktop has 1 to {len(TITLES)} windows, not {len(shots)}")
-    rng = np.random.default_rng([seed, 77])
+    rng = np.random.default_rng([seed, 4])
     width, height = RESOLUTIONS[int(rng.integers(len(RESOLUTIONS)))]
     layout = LAYOUTS[int(rng.integers(len(LAYOUTS)))]
     desktop = Image.new("RGB", (width, height), tuple(int(v) for v in rng.integers(40, 130, 3)))

@@ -86,7 +86,7 @@ def test_a_neighbour_is_the_nearest_one_and_beyond_doubt():
 
 def test_a_desktop_shows_its_targets_where_it_says(drawn):
     layouts, sizes = set(), set()
-    for seed in range(8):
+    for seed in range(12):
         desktop = windows.compose(drawn[0][:5], seed)
         layouts.add(desktop.id.split("/")[1])
         sizes.add((desktop.width, desktop.height))
