@@ -122,7 +122,7 @@ def _kind(value: str) -> str:
 
 
 def screenspot_v2(row: Mapping[str, Any], file: Path, images: Path | None) -> Item:
-    """ScreenSpot-v2 (data set OS-Copilot/ScreenSpot-v2; OS-Atlas, arXiv:2410.23218): `screenspot_FAMILY_v2.json`; `bbox`
+    """ScreenSpot-v2 (OS-Copilot/ScreenSpot-v2; OS-Atlas, arXiv:2410.23218): `screenspot_FAMILY_v2.json`; `bbox`
     is [x, y, width, height] in pixels, `data_type` text or icon, `data_source` the platform; images in
     `screenspotv2_image`."""
     image = (images or file.parent / "screenspotv2_image") / row["img_filename"]
