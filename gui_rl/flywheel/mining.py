@@ -179,10 +179,14 @@ class Paired:
 
 
 def possible(pair: Paired) -> dict[str, bool]:
-    """The exact judge of `infeasible`: whether anything on the shot is called, looks or does what the query says."""
+    """The exact judge of `infeasible`: whether anything on the shot is called, looks or does what the query says.
+
+    What is covered, cut or there twice counts as being there.
+    """
     wanted, sides = pair.query.element, ("name", "does", "look")
-    shown = {getattr(e, side) for e in pair.shot.elements for side in sides} - {""}
-    text = {e.text for e in pair.shot.elements} - {""}
+    there = (*pair.shot.elements, *pair.shot.obstacles)
+    shown = {getattr(e, side) for e in there for side in sides} - {""}
+    text = {e.text for e in there} - {""}
     hit = any(getattr(wanted, side) in shown for side in sides) or wanted.text in text
     return {"possible": hit}
 

@@ -53,14 +53,14 @@ class Element:
 
 @dataclasses.dataclass(frozen=True)
 class Shot:
-    """One screenshot (PNG) and its elements; `obstacles` are boxes of what is shown but cannot be asked for."""
+    """One screenshot (PNG) and its elements; `obstacles` are there too, but no targets."""
 
     id: str
     png: bytes
     width: int
     height: int
     elements: tuple[Element, ...]
-    obstacles: tuple[Box, ...] = ()
+    obstacles: tuple[Element, ...] = ()
     device: str = "desktop"
 
 
@@ -108,7 +108,7 @@ def neighbour(shot: Shot, of: Element, side: str) -> Element | None:
     near, far, across = _SIDES[side]
     sign = 1 if side in ("right of", "below") else -1
     found = []
-    for box, other in [(e.box, e) for e in shot.elements if e is not of] + [(box, None) for box in shot.obstacles]:
+    for box, other in [(e.box, e) for e in shot.elements if e is not of] + [(e.box, None) for e in shot.obstacles]:
         gap = sign * (box[near] - of.box[far])
         middle = (box[across] + box[across + 2]) / 2
         if -1 <= gap <= REACH and of.box[across] <= middle <= of.box[across + 2]:

@@ -235,22 +235,22 @@ async def _shot(browser: Browser, seed: int, counts: Counter) -> Shot | None:
             await screen.load(page)
             png = (await screen.view()).png
             found = await screen.elements()
-            good = [
-                Element(e["name"], tuple(e["box"]), e["role"], e.get("text", ""), e.get("does", ""), e.get("look", ""))
-                for e in found
-                if not e["bad"]
-            ]
+            good = [_element(e) for e in found if not e["bad"]]
             least = LEAST_IN_DIALOG if page["dialog"] else LEAST
             if len(good) >= least and not await wrong_boxes(screen, good):
                 counts.update(e["bad"] for e in found if e["bad"])
                 counts.update(shots=1, targets=len(good))
-                obstacles = tuple(tuple(e["box"]) for e in found if e["bad"])
+                obstacles = tuple(_element(e) for e in found if e["bad"])
                 return Shot(f"synthesis/{seed}", png, WIDTH, HEIGHT, tuple(good), obstacles)
             counts["redrawn"] += 1
         counts["given up"] += 1
         return None
     finally:
         await browser.release(screen)
+
+
+def _element(e: dict) -> Element:
+    return Element(e["name"], tuple(e["box"]), e["role"], e.get("text", ""), e.get("does", ""), e.get("look", ""))
 
 
 async def wrong_boxes(screen, elements: Sequence[Element]) -> list[str]:

@@ -73,8 +73,8 @@ def compose(shots: Sequence[Shot], seed: int) -> Shot:
                 does = f"{element.does} in the {title} window" if element.does else ""
                 elements.append(dataclasses.replace(element, name=named, box=box, look=look, does=does))
             elif touch(box, inside):
-                obstacles.append(box)
-        obstacles += [moved(box, x0, y0 + BAR) for box in shot.obstacles]
+                obstacles.append(dataclasses.replace(element, box=box))
+        obstacles += [dataclasses.replace(e, box=moved(e.box, x0, y0 + BAR)) for e in shot.obstacles]
     file = io.BytesIO()
     desktop.save(file, "PNG", compress_level=3)
     return Shot(f"windows/{layout}/{seed}", file.getvalue(), width, height, tuple(elements), tuple(obstacles))

@@ -12,7 +12,10 @@ from PIL import Image
 
 from env_servers.browser import Browser
 from env_servers.protocol.actions import to_pixels
+from gui_rl.commands.grounding import GroundingOptions, grounding
+from gui_rl.data.samples import supervised
 from gui_rl.data.schema import Episode, Turn
+from gui_rl.data.store import EpisodeSource, write_episodes
 from gui_rl.errors import UserError
 from gui_rl.flywheel import mining, shots, windows
 from gui_rl.flywheel.annotator import Answer, Exact
@@ -78,7 +81,7 @@ def test_a_neighbour_is_the_nearest_one_and_beyond_doubt():
     shot = Shot("s", b"", 100, 100, (a, b, c))
     assert shots.neighbour(shot, a, "right of") is b and shots.neighbour(shot, c, "left of") is b
     assert shots.neighbour(shot, a, "below") is None and shots.neighbour(shot, a, "left of") is None
-    hidden = dataclasses.replace(shot, obstacles=((21, 0, 23, 20),))
+    hidden = dataclasses.replace(shot, obstacles=(Element("x", (21, 0, 23, 20)),))
     assert shots.neighbour(hidden, a, "right of") is None
     twins = dataclasses.replace(shot, elements=(a, place("d", 24, -8), place("e", 26, 8)))
     assert shots.neighbour(twins, a, "right of") is None
@@ -112,6 +115,12 @@ def trajectory(*turns):
 def click(index, sentence, at, box, screen=b"one"):
     action = {"name": "computer_use", "arguments": {"action": "left_click", "coordinate": at}}
     return Turn(index, screen, conclusion=sentence, action=action, target_box=box)
+
+
+def io_png(width, height):
+    file = io.BytesIO()
+    Image.new("RGB", (width, height)).save(file, "PNG")
+    return file.getvalue()
 
 
 def test_mining_keeps_unique_small_boxes():
@@ -202,6 +211,8 @@ def test_infeasible_queries_need_every_judge():
     assert (texts, counts) == (["Click Load."], {"possible": 1, "kept": 1})
     assert episode.turns[0].action["arguments"] == {"action": "terminate", "status": "failure"}
     assert episode.made_by["consensus"] == "exact, says {'possible': False}" and shots.box_of(episode) is None
+    under = dataclasses.replace(shot, elements=(), obstacles=(load,))
+    assert mining.possible(mining.Paired(queries[1], under)) == {"possible": True}
     assert kept(exact, Says({"possible": True}))[1] == {"possible": 2}
     assert kept(Says("rubbish"))[1] == {"no answer": 2}
     with pytest.raises(UserError, match="at least one judge"):
@@ -214,3 +225,26 @@ def test_a_contact_sheet_is_never_empty(tmp_path, drawn):
     query = shots.queries_of(drawn[0][0], 1, np.random.default_rng(0))[0]
     shots.contact_sheet(tmp_path / "a.png", [shots.episode_of("synthesis", drawn[0][0], query, 0, {})])
     assert Image.open(tmp_path / "a.png").size == (1440, 330)
+
+
+def test_the_command_stores_training_samples_of_every_kind(tmp_path, chromium, capsys):
+    (tmp_path / "a.md").write_text(TUTORIALS["a.md"])
+    clicks = [click(0, "Click a.", [100, 100], (50, 50, 150, 150), io_png(200, 100))]
+    write_episodes(tmp_path / "played", [trajectory(*clicks)])
+    grounding(
+        GroundingOptions(
+            tmp_path / "out", count=4, windows=1, queries=4, infeasible=8,
+            trajectories=(tmp_path / "played",), tutorials=(tmp_path / "a.md",),
+        )
+    )  # fmt: skip
+    source = EpisodeSource(tmp_path / "out")
+    card = json.loads((tmp_path / "out" / "card.json").read_text())
+    assert card["suite"]["grounding-synthesis"] >= 12 and card["suite"]["grounding-windows"] == 4
+    assert card["suite"]["grounding-trajectories"] == 1 and card["suite"]["grounding-infeasible"] > 0
+    assert sum(card["suite"].values()) == len(source) == card["samples"]
+    sample = supervised(source.turn(0))
+    assert len(sample.branches) == 1 and sample.images[0].source_size == (1280, 800)
+    for kind in card["suite"]:
+        assert (tmp_path / f"out-{kind.removeprefix('grounding-')}.png").is_file()
+    assert len((tmp_path / "out-tutorials.jsonl").read_text().splitlines()) == 2
+    assert "synthesis/text" in capsys.readouterr().out
