@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.record import Figure, write
 from env_servers.browser import Browser
 from gui_rl.data.store import EpisodeSource, episode_writer
-from gui_rl.flywheel import shots, synthesis
+from gui_rl.flywheel import pages, shots
 
 SHOTS, QUERIES, RUNS, BAR = 60, 4, 4, 60
 
@@ -30,7 +30,7 @@ def main() -> None:
         counts, rng, began = Counter(), np.random.default_rng(0), time.perf_counter()
         async with Browser() as browser:
             with episode_writer(folder) as writer:
-                async for shot in synthesis.synthesise(browser, seeds, counts):
+                async for shot in pages.synthesise(browser, seeds, counts):
                     for number, query in enumerate(shots.queries_of(shot, QUERIES, rng)):
                         writer.add(shots.episode_of("synthesis", shot, query, number, {"boxes": "exact"}))
         taken = time.perf_counter() - began

@@ -74,7 +74,7 @@ async def _run(options: GroundingOptions) -> None:
     from env_servers.browser import Browser
     from gui_rl.data.samples import with_ids
     from gui_rl.data.store import EpisodeSource, episode_writer
-    from gui_rl.flywheel import mining, shots, synthesis, windows
+    from gui_rl.flywheel import mining, pages, shots, windows
     from gui_rl.flywheel.annotator import Exact
     from gui_rl.report.progress import Progress
 
@@ -109,7 +109,7 @@ async def _run(options: GroundingOptions) -> None:
         stage = opened.enter_context(opened.enter_context(Progress()).stage("grounding", options.count, unit="screen"))
         pages, queries = [], []
         seeds = range(options.seed, options.seed + options.count)
-        async for shot in synthesis.synthesise(browser, seeds, counts["synthesis"]):
+        async for shot in pages.synthesise(browser, seeds, counts["synthesis"]):
             pages.append(shot)
             for number, query in enumerate(shots.queries_of(shot, options.queries, rng)):
                 queries.append(query)

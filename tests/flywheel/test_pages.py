@@ -20,7 +20,7 @@ from gui_rl.errors import UserError
 from gui_rl.flywheel import mining, shots, windows
 from gui_rl.flywheel.annotator import Answer, Exact
 from gui_rl.flywheel.shots import Element, Query, Shot
-from gui_rl.flywheel.synthesis import PAGE, page_of, synthesise, wrong_boxes
+from gui_rl.flywheel.pages import PAGE, page_of, synthesise, wrong_boxes
 
 
 @pytest.fixture(scope="module")
