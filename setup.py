@@ -72,7 +72,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11",
     packages=find_packages(include=["gui_rl*", "env_servers*", "experiments*"]),
-    package_data={"": [f"**/*.{kind}" for kind in ("html", "css", "js", "json", "yaml", "safetensors")]},
+    package_data={"": [f"**/*.{kind}" for kind in ("html", "css", "js", "json", "png", "yaml", "safetensors")]},
     install_requires=POLICY,
     extras_require=EXTRAS,
     entry_points={"console_scripts": ["gui-rl = gui_rl.cli:main"]},

@@ -3,8 +3,9 @@
     gui-rl quickstart [--resume]            the whole chain: demonstrations, SFT, RL, evaluation, report
     gui-rl run NAME [--resume] [--option …]  an experiment by name (experiments/NAME.py)
     gui-rl env serve|check|tasks             environment servers (check: the tasks; check URL: a server's protocol)
-    gui-rl flywheel tasks|collect|record|import|export   tasks, trajectories and datasets
+    gui-rl flywheel tasks|collect|record|grounding|import|export   tasks, trajectories and datasets
     gui-rl eval CHECKPOINT|URL               success of a policy in live environments, chance beside it
+    gui-rl eval grounding CHECKPOINT|URL [FILE]   hits on a set like ScreenSpot's; --zoom asks twice
     gui-rl policy serve CHECKPOINT           a policy behind OpenAI's chat completions
     gui-rl report RUN                        (re)write RUN/report.html
     gui-rl view RUN                          a run's trajectories in the browser
@@ -154,8 +155,13 @@ class TasksOptions:
 
 
 def _eval(arguments: list[str]) -> None:
-    from gui_rl.evaluate import command
+    from gui_rl.evaluate import command, grounding
 
+    if arguments[:1] == ["grounding"]:
+        asked = parse(grounding.GroundingEvalOptions, arguments[1:], "eval grounding")
+        keep_freed_memory()
+        grounding.show(grounding.run(asked))
+        return
     options = parse(command.EvalOptions, arguments, "eval")
     keep_freed_memory()
     command.show(command.run(options))

@@ -6,6 +6,7 @@ gui-rl flywheel record OUT            demonstrate a task, or the next one of a q
 gui-rl flywheel tools FROM OUT        collected trajectories into interleaved GUI-tool ones (ToolCUA)
 gui-rl flywheel knowledge OUT         questions with answers, from documentation and from trajectories
 gui-rl flywheel thoughts FROM OUT     a thought at every step of trajectories, or what four roles say (--roles)
+gui-rl flywheel grounding OUT         screenshots with queries: synthesised, composed, mined, infeasible
 gui-rl flywheel import KIND FROM OUT  Uni-GUI, AgentNet or AndroidControl into a dataset
 gui-rl flywheel export KIND FROM OUT  a dataset into the form of Uni-GUI or AgentNet
 """
@@ -23,7 +24,7 @@ import tyro
 import yaml
 
 from env_servers.suites.suite import SEEDS
-from gui_rl.commands import capabilities, datasets, toolcua
+from gui_rl.commands import capabilities, datasets, grounding, toolcua
 from gui_rl.commands.parts import (
     ServerOptions,
     agent_of,
@@ -135,6 +136,7 @@ def main(arguments: list[str], parse: Parse) -> None:
         "tools": (toolcua.ToolsOptions, toolcua.tools),
         "knowledge": (capabilities.KnowledgeOptions, capabilities.knowledge),
         "thoughts": (capabilities.ThoughtsOptions, capabilities.thoughts),
+        "grounding": (grounding.GroundingOptions, grounding.grounding),
         "import": (datasets.ImportOptions, datasets.import_),
         "export": (datasets.ExportOptions, datasets.export),
     }

@@ -172,7 +172,7 @@ def _claim(folder: Path, options: EvalOptions) -> None:
 
 
 async def _play(options: EvalOptions, seeds: range, folder: Path, url: str, token: str) -> dict[str, list[Record]]:
-    async with EnvClient(url, token) as client, _agent(options) as (name, agent):
+    async with EnvClient(url, token) as client, agent_for(options) as (name, agent):
         tasks = {
             task.id: task
             for task in await client.tasks(options.suite)
@@ -248,7 +248,7 @@ class Journal:
 
 
 @contextlib.asynccontextmanager
-async def _agent(options: EvalOptions) -> AsyncIterator[tuple[str, Agent]]:
+async def agent_for(options: EvalOptions) -> AsyncIterator[tuple[str, Agent]]:
     """The agent that `policy` names, and what its records call it."""
     sampling, acting = SamplingParams(options.temperature), PolicyAgent
     if options.agent == "roles":
