@@ -1,7 +1,7 @@
 """Distractors: tools of other apps that a session offers beside its own (a policy has to see that they do not apply).
 
-In: an instance and a number. Out: signatures, picked and placed by the seed. What becomes of a call is the session's
-business: a tool that the instance does not have fails and touches nothing.
+In: an instance and a number. Out: signatures from every suite's apps, picked and placed by the seed. What becomes of a
+call is the session's business: a tool that the instance does not have fails and touches nothing.
 """
 
 from __future__ import annotations
@@ -11,14 +11,18 @@ from typing import Any
 
 from env_servers.errors import UserError
 
-from . import virtual
+from . import apps, virtual
 from .suite import TaskInstance
 
 
 def foreign_tools(instance: TaskInstance) -> list[dict[str, Any]]:
-    """Signatures of every app's tools that are not the instance's own, in a fixed order."""
+    """Signatures of the tools of every suite's apps that are not the instance's own, in a fixed order.
+
+    Raises UserError where the apps' front-end packages were not fetched: with fewer apps the pick would be another one.
+    """
     own = {spec.name for spec in instance.tools}
-    return [spec.schema() for app in virtual.registry.values() for spec in app.tools if spec.name not in own]
+    every = (*virtual.registry.values(), *apps.registry().values())
+    return [spec.schema() for app in every for spec in app.tools if spec.name not in own]
 
 
 def with_distractors(instance: TaskInstance, offered: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from env_servers.inputs import perform
 from env_servers.protocol.actions import Call, validate_call
 from env_servers.suites import apps, instantiate
 from env_servers.suites.virtual.app import generator, make_instance, paths, state_hash
-from env_servers.suites.virtual.gestures import elements_of
+from env_servers.suites.virtual.gestures import Element, elements_of
 
 NAMES = ("mail", "search", "admin")
 SAMPLE = (
@@ -141,6 +141,17 @@ STRAY = {
         lambda state: {"table": "stock", "row": state["tables"]["stock"][5]["item"], "field": "count", "value": "777"},
     ),
 }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_script_gives_up_on_what_is_missing_only_after_a_search_for_it(name):
+    instance = instantiate("apps", f"{name}/missing", 3)
+    state = copy.deepcopy(instance.initial)
+    if name == "admin":
+        state["at"]["page"] = "users"
+    move = instance.move(state, [Element("search box", (0, 0, 90, 20))], [False], ())
+    assert move.call["arguments"]["action"] == "type"
+    assert move.call["arguments"]["text"] == instance.slots["missing"] + "\n"
 
 
 @pytest.mark.parametrize(("name", "task"), [("mail", "star"), ("search", "cancel"), ("admin", "promote")])

@@ -15,7 +15,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from env_servers.server import ServerConfig, running_server
-from env_servers.suites import instantiate
+from env_servers.suites import apps, instantiate, virtual
+from env_servers.suites.distractors import foreign_tools
 from env_servers.suites.virtual import registry
 
 OWN = [spec.name for spec in registry["shop"].tools]
@@ -191,13 +192,14 @@ def test_distractors_are_offered_fail_and_change_nothing(server, http, lease):
     assert not any(name.startswith("shop.") for name in foreign)
     before = ask(http, "POST", held, "reset")
     schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in held["tools"]}
-    sample = {"string": "apple", "integer": 1, "boolean": True}
+    sample = {"string": "apple", "integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}
 
     async def body(client):
         assert await names(client) == offered
         made = []
         for name in foreign[:2]:
-            arguments = {key: sample[schemas[name]["properties"][key]["type"]] for key in schemas[name]["required"]}
+            wanted = {key: schemas[name]["properties"][key] for key in schemas[name]["required"]}
+            arguments = {key: kind.get("enum", [sample.get(kind.get("type"))])[0] for key, kind in wanted.items()}
             made.append(await client.call_tool(name, arguments))
         return made
 
@@ -209,6 +211,17 @@ def test_distractors_are_offered_fail_and_change_nothing(server, http, lease):
     body = {"task": TASK, "seed": 4, "distractors": 64}
     reply = http.post("/v1/sessions", json=body, headers={"Authorization": f"Bearer {server.token}"})
     assert reply.status_code == 422 and "distractors" in reply.json()["detail"]
+
+
+def test_distractors_come_from_the_apps_of_every_suite():
+    for suite, task in (("virtual", "files/move"), ("apps", next(iter(apps.tasks())))):
+        instance = instantiate(suite, task, 4)
+        foreign = [tool["function"]["name"] for tool in foreign_tools(instance)]
+        own = {spec.name for spec in instance.tools}
+        every = {
+            spec.name for part in (virtual.registry, apps.registry()) for app in part.values() for spec in app.tools
+        }
+        assert own and set(foreign) == every - own and len(foreign) == len(every) - len(own)
 
 
 def test_only_the_session_s_own_token_opens_it(server, http, lease):

@@ -39,9 +39,7 @@ def _to(state: State, elements: Sequence[Element], tab: str) -> Move | None:
 
 
 def _find(state: State, elements: Sequence[Element], tab: str, key: str, part: str) -> Move | None:
-    """Makes `part` of the row visible; None where it is."""
-    if row_of(state, tab, key) is None:
-        return HAND.give_up()
+    """Makes `part` of the row visible; None where it is. What is nowhere is searched for, then given up."""
     if move := _to(state, elements, tab):
         return move
     if shown(elements, part):
@@ -49,7 +47,14 @@ def _find(state: State, elements: Sequence[Element], tab: str, key: str, part: s
     view = state["views"][tab]
     if view["filter"] != "All":
         return HAND.tap(elements, "reset")
-    return HAND.enter(elements, "search box", key + "\n") if view["query"] != key else HAND.tap(elements, "first page")
+    if view["query"] != key:
+        return HAND.enter(elements, "search box", key + "\n")
+    return HAND.tap(elements, "first page") if row_of(state, tab, key) else HAND.give_up()
+
+
+def missing(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
+    """A search that does not find the user."""
+    return _find(state, elements, "users", slots["missing"], f"tick of {slots['missing']}") or HAND.give_up()
 
 
 def edit(tab: str, field: str, slot: str, value: str):

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from ...virtual.app import START, Slots, State, Subtask
-from ..web import CITIES, FIRST, HAND, LAST, address, call
+from ..web import CITIES, FIRST, LAST, address, call
 from . import script
 from .content import ROLES, STATUSES, TABLES
 from .script import row_of
@@ -269,7 +269,7 @@ SUBTASKS = (
         "missing",
         "Delete the user {missing}.",
         lambda state, slots: False,
-        lambda state, slots, elements: HAND.give_up(),
+        script.missing,
         after=(START,),
         at="users",
         actions=1,

@@ -50,11 +50,22 @@ def _to_folder(state: State, elements: Sequence[Element], name: str) -> Move | N
     return HAND.tap(elements, f"{name} folder" if shown(elements, f"{name} folder") else "mail tab")
 
 
+def look_for(state: State, elements: Sequence[Element], sender: str) -> Move:
+    """The search for a mail that is nowhere; given up once its results have shown that."""
+    if move := _aside(state, elements):
+        return move
+    if state["at"]["page"] == "folder" and state["query"] == sender:
+        return HAND.give_up()
+    if not shown(elements, "search box"):
+        return HAND.tap(elements, "mail tab")
+    return HAND.enter(elements, "search box", sender + "\n")
+
+
 def _in_list(state: State, elements: Sequence[Element], sender: str, what: str) -> Move:
     """`what` ("mail from", "star of") of a sender, in the folder where the mail is, or in the list that is open."""
     mail = _by(state, sender)
     if mail is None:
-        return HAND.give_up()
+        return look_for(state, elements, sender)
     rows = listed(state) if state["at"]["page"] == "folder" else []
     if mail not in rows and (move := _to_folder(state, elements, mail["folder"])):
         return move
@@ -66,7 +77,7 @@ def _on_mail(state: State, elements: Sequence[Element], sender: str, control: st
     """Open the mail of a sender and use `control` there."""
     mail = _by(state, sender)
     if mail is None:
-        return HAND.give_up()
+        return look_for(state, elements, sender)
     if state["at"] == {"page": "mail", "id": mail["id"]}:
         return _aside(state, elements) or reach(elements, control)
     return _in_list(state, elements, sender, "mail from")
@@ -121,7 +132,7 @@ def _compose(state: State, elements: Sequence[Element], wanted: dict[str, str], 
 def _answer(state: State, elements: Sequence[Element], sender: str, text: str) -> Move:
     mail = _by(state, sender)
     if mail is None:
-        return HAND.give_up()
+        return look_for(state, elements, sender)
     wanted = {"kind": "reply", "about": mail["id"], "to": mail["address"], "text": text}
     return _compose(state, elements, wanted, lambda: _on_mail(state, elements, sender, "reply"))
 
@@ -135,7 +146,7 @@ def tell(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     """The invoice is read first (it is unread until then); then its amount goes into a reply."""
     bill = _by(state, slots["invoice"])
     if bill is None:
-        return HAND.give_up()
+        return look_for(state, elements, slots["invoice"])
     if bill["unread"]:
         return _in_list(state, elements, slots["invoice"], "mail from")
     return _answer(state, elements, slots["tell"], slots["amount"])
@@ -145,7 +156,7 @@ def forward(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     """Open, forward, receiver, send."""
     mail = _by(state, slots["forward"])
     if mail is None:
-        return HAND.give_up()
+        return look_for(state, elements, slots["forward"])
     wanted = {"kind": "forward", "about": mail["id"], "to": slots["forward_to"], "text": ""}
     return _compose(state, elements, wanted, lambda: _on_mail(state, elements, slots["forward"], "forward"))
 
@@ -164,7 +175,7 @@ def ask(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     """Read the invoice, then answer."""
     mail = _by(state, slots["ask"])
     if mail is None:
-        return HAND.give_up()
+        return look_for(state, elements, slots["ask"])
     if state["at"] == {"page": "mail", "id": mail["id"]}:
         return HAND.answer(slots["ask_amount"])
     return _in_list(state, elements, slots["ask"], "mail from")

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from ...virtual.app import START, Slots, State, Subtask
-from ..web import CITIES, HAND, address, call, people
+from ..web import CITIES, address, call, people
 from . import script
 from .content import BOARDS, POSTS, REPLIES, SHOUTERS, STARTS
 from .script import mail_of
@@ -304,7 +304,7 @@ SUBTASKS = (
         "missing",
         "Archive the mail from {missing}.",
         lambda state, s: False,
-        lambda state, s, elements: HAND.give_up(),
+        lambda state, s, elements: script.look_for(state, elements, s["missing"]),
         after=(START,),
         at="inbox",
         actions=1,

@@ -42,10 +42,10 @@ def _aside(state: State, elements: Sequence[Element]) -> Move | None:
 
 def _found(state: State, elements: Sequence[Element], name: str, what: str) -> Move:
     """`what` ("link", "star of") of a page in the list of results, searching for it first."""
-    if page_of(state, name) is None:
-        return HAND.give_up()
     if move := _aside(state, elements):
         return move
+    if page_of(state, name) is None and state["at"]["page"] == "results" and state["query"] == name:
+        return HAND.give_up()
     listed = [page["name"] for page in results(state)] if state["at"]["page"] == "results" else []
     if name in listed:
         return reach(elements, f"{what} {name}", [f"{what} {other}" for other in listed])
@@ -58,6 +58,11 @@ def _on_page(state: State, elements: Sequence[Element], name: str) -> Move | Non
     if page and state["at"] == {"page": "page", "id": page["id"]}:
         return _aside(state, elements)
     return _found(state, elements, name, "link")
+
+
+def missing(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
+    """A search that does not find the page."""
+    return _found(state, elements, slots["missing"], "star of")
 
 
 def open_page(state: State, slots: Slots, elements: Sequence[Element]) -> Move:

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from ...virtual.app import START, Slots, State, Subtask
-from ..web import CITIES, HAND, address, call
+from ..web import CITIES, address, call
 from . import script
 from .content import COUNTS, EXTRAS, KINDS, MONTHS, NOUN, OPTIONS, PAYMENTS, PLACES, REMARKS, YEAR, date, empty, guest
 from .script import FIELDS, page_of
@@ -321,7 +321,7 @@ SUBTASKS = (
         "missing",
         "Bookmark the page of {missing}.",
         lambda state, slots: False,
-        lambda state, slots, elements: HAND.give_up(),
+        script.missing,
         after=(START,),
         at="home",
         actions=1,
