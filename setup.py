@@ -32,6 +32,11 @@ POLICY = [
     "matplotlib==3.11.2",  # figures of the experiments
 ]
 
+DOCS = [
+    "mkdocs==1.6.1",  # builds the pages of docs/; strict, so that a dead link is an error
+    "mkdocs-material==9.8.2",  # their look and their search, all of it served from the site itself
+]
+
 EXTRAS = {
     "env": [
         "fastapi==0.165.0",  # the environment server's routes and OpenAPI page
@@ -48,7 +53,9 @@ EXTRAS = {
     ],
     "gpu": ["jax[cuda12]==0.10.2"],  # the same jax with its CUDA plugin
     "tpu": ["jax[tpu]==0.10.2"],  # the same jax with libtpu
+    "docs": DOCS,
     "dev": [
+        *DOCS,  # the pages are built in the tests
         "pytest==9.2.0",  # runs the tests
         "pytest-xdist==3.8.0",  # on two processes
         "httpx==0.28.1",  # asks the environment server without our client

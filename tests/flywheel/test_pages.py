@@ -19,8 +19,8 @@ from gui_rl.data.store import EpisodeSource, write_episodes
 from gui_rl.errors import UserError
 from gui_rl.flywheel import mining, shots, windows
 from gui_rl.flywheel.annotator import Answer, Exact
-from gui_rl.flywheel.shots import Element, Query, Shot
 from gui_rl.flywheel.pages import PAGE, page_of, synthesise, wrong_boxes
+from gui_rl.flywheel.shots import Element, Query, Shot
 
 
 @pytest.fixture(scope="module")
