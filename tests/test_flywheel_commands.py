@@ -108,7 +108,7 @@ def test_graphs_as_files(flywheel, tmp_path):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("", "tasks, collect, record, tools, import, export"),
+        ("", "tasks, collect, record, tools, knowledge, thoughts, grounding, import, export"),
         ("spin", "'spin'"),
         ("tasks", "--graph FILE, or --app"),
         ("tasks --app notes", "'notes'"),
