@@ -142,7 +142,7 @@ class StepReport:
 
 
 class Filled(NamedTuple):
-    """What `fill` makes of a step's pools: samples, their families and group keys, the buffer after them, what to log."""
+    """What `fill` makes of a step's pools: samples, their families and group keys, the buffer, and what to log."""
 
     samples: list[Sample]
     families: list[str]

@@ -15,6 +15,7 @@ divergence over the whole vocabulary. A teacher only ever sees the samples that 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
@@ -27,7 +28,7 @@ from gui_rl.data.packing import Sample, pack
 from gui_rl.data.samples import BatchShape
 from gui_rl.errors import UserError
 from gui_rl.learn.losses import PAPER_MOPD, Estimator, Placement, check_kl_choice, kl
-from gui_rl.learn.step import batch_sharding, make_scorer, place
+from gui_rl.learn.step import batch_sharding, place, target_logprobs
 from gui_rl.model import forward, layout
 from gui_rl.model.config import ModelConfig
 from gui_rl.model.params import ShardingRules
@@ -115,8 +116,7 @@ class LocalTeacher:
     ):
         self.cfg, self.params, self.mesh, self.shape, self.exact = cfg, params, mesh, shape, exact
         self.rules = ShardingRules() if rules is None else rules
-        self._score = make_scorer(cfg, mesh, self.rules, temperature)
-        self._states = _make_states(cfg, mesh, self.rules) if exact else None
+        self._score = _make_marks(cfg, mesh, self.rules, temperature, exact)
 
     @property
     def head(self) -> Float[Array, "E V"]:
@@ -139,8 +139,8 @@ class LocalTeacher:
             patch_dim=self.cfg.vision.patch_values, one_per_row=True,
         )  # fmt: skip
         placed = place(split(batch, count), self.mesh, self.rules)
-        logp = self._rows(self._score(self.params, placed))
-        hidden = self._rows(self._states(self.params, placed)) if self.exact else [None] * len(logp)
+        rows = [self._rows(found) for found in self._score(self.params, placed)]
+        logp, hidden = rows if self.exact else (*rows, [None] * len(rows[0]))
         marked = []
         for row, states, sample in zip(logp, hidden, samples, strict=False):
             first = sample.ids.size - 1  # where the response's first token is predicted
@@ -154,17 +154,21 @@ class LocalTeacher:
         return np.asarray(found).reshape(-1, *found.shape[2:])
 
 
-def _make_states(cfg: ModelConfig, mesh: Any, rules: ShardingRules):
-    """Compiles `(params, batch [A, B, ...]) -> hidden states [A, B, T, E]`."""
+@functools.cache
+def _make_marks(cfg: ModelConfig, mesh: Any, rules: ShardingRules, temperature: float, exact: bool):
+    """Compiles `(params, batch [A, B, ...]) -> (logp [A, B, T],)`, and where `exact` the hidden states
+    `[A, B, T, E]`; once for all teachers of one size."""
 
-    def states(params: Any, batch: Batch) -> Float[Array, "A B T E"]:
+    def marks(params: Any, batch: Batch) -> tuple[Array, ...]:
         def one(micro: Batch):
             with layout.on_mesh(mesh, rules):
-                return forward.hidden(params, cfg, micro.inputs)
+                hidden = forward.hidden(params, cfg, micro.inputs)
+                logp = target_logprobs(params, cfg, hidden, micro, temperature)[0]
+            return (logp, hidden) if exact else (logp,)
 
         return jax.lax.map(one, batch)
 
-    return jax.jit(states, in_shardings=(None, batch_sharding(mesh, rules)))
+    return jax.jit(marks, in_shardings=(None, batch_sharding(mesh, rules)))
 
 
 def route(teachers: Sequence[str], platform: str, routing: Routing, group: str = "", seed: int = 0) -> str:
