@@ -14,6 +14,7 @@ divergence over the whole vocabulary. A teacher only ever sees the samples that 
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +33,8 @@ from gui_rl.learn.step import batch_sharding, place, target_logprobs
 from gui_rl.model import forward, layout
 from gui_rl.model.config import ModelConfig
 from gui_rl.model.params import ShardingRules
+from gui_rl.prompt.render import Prompt
+from gui_rl.rollout.remote import RemoteSampler
 
 Routing = Literal["platform", "random", "unified"]
 ROUTINGS: tuple[Routing, ...] = ("platform", "random", "unified")
@@ -152,6 +155,32 @@ class LocalTeacher:
     def _rows(found: Array) -> np.ndarray:
         """`[A, B, ...]` on the devices to `[A * B, ...]` here."""
         return np.asarray(found).reshape(-1, *found.shape[2:])
+
+
+@dataclasses.dataclass(frozen=True)
+class RemoteTeacher:
+    """A policy behind `gui-rl policy serve`: log-probabilities over HTTP.
+
+    Attributes:
+      url, token: of the server.
+      temperature: that the student samples at.
+    """
+
+    url: str
+    token: str = ""
+    temperature: float = 1.0
+
+    def mark(self, samples: Sequence[Sample]) -> list[Marked]:
+        """See `Teacher`. Raises UserError for a server that is not there or refuses. Not inside an event loop: an
+        update runs in a thread of its own."""
+
+        async def ask() -> list[list[float]]:
+            prompts = [Prompt(sample.ids.tolist(), list(sample.images), [], 0) for sample in samples]
+            responses = [sample.branches[0].ids.tolist() for sample in samples]
+            async with RemoteSampler(self.url, self.token) as server:
+                return await server.score(prompts, responses, self.temperature)
+
+        return [Marked(np.asarray(logp, np.float32)) for logp in asyncio.run(ask())]
 
 
 @functools.cache
