@@ -10,7 +10,7 @@ The loop, once a step:
 4. Rewards minus the group's mean become advantages; every turn of every member is a sample, with the ids and the
    log-probabilities it was sampled with (token-ID transport). Where the divergence from a reference policy counts, the
    reference scores the samples, and those of empty groups too: a task that is always failed has no advantage that could
-   bring it back.
+   bring it back. In the reference's place may stand teachers that are routed by platform (UI-MOPD, `make_teach`).
 5. One optimisation step, in a thread; the sampler gets the new weights under the next version.
 So the batch of step s holds tokens of versions s - max_lag to s and no others, a step's tasks are of its own phase, and
 what is trained on in which step does not depend on which episode happens to end first. A pool may hold trajectories of
@@ -24,7 +24,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -42,9 +42,11 @@ from gui_rl.learn.advantages import Aggregation, aggregation_weights, group_adva
 from gui_rl.learn.buffer import BufferState, SwapWeights, select_group
 from gui_rl.learn.losses import LossConfig
 from gui_rl.learn.measured import Meter, rollout_metrics
-from gui_rl.learn.schedule import PhaseMode, device_phases, unstable_tasks
+from gui_rl.learn.rewards import rule_reward, teacher_mask
+from gui_rl.learn.schedule import PhaseMode, device_phases, draw_tasks, unstable_tasks
 from gui_rl.learn.state import TrainState
 from gui_rl.learn.step import TrainStep, make_scorer, place, process_rows
+from gui_rl.learn.teachers import Teaching
 from gui_rl.model.config import ModelConfig
 from gui_rl.rollout.agents import PolicyAgent
 from gui_rl.rollout.env_client import EnvClient
@@ -80,6 +82,9 @@ class MRPOConfig:
       swap_weights: "none" (the paper) or "horvitz_thompson", which undoes the swap's bias.
       aggregation: what the policy-gradient mean is taken over.
       kl: coefficient of the reverse KL divergence from the reference policy, the mean over all tokens; 0 needs none.
+      teaching: teachers instead of the reference (UI-MOPD); None: there are none.
+      reward: "outcome" (success, less the parse penalty), or UI-MOPD's "rule" for single steps on stored states, where
+        the episode's score is the agreement of its action.
       parse_penalty: taken off the reward of a trajectory that held any response without a valid call, once.
       parallel: episodes at a time.
       deadline_s: wall-clock limit of a pool's rollout, from its first episode on, seconds.
@@ -107,6 +112,8 @@ class MRPOConfig:
     swap_weights: SwapWeights = "none"
     aggregation: Aggregation = "token"
     kl: float = 0.0
+    teaching: Teaching | None = None
+    reward: Literal["outcome", "rule"] = "outcome"
     parse_penalty: float = 0.3
     parallel: int = 32
     deadline_s: float = 120.0
@@ -119,6 +126,8 @@ class MRPOConfig:
             raise UserError(
                 "lazy pools are not played whole: use them with the baseline `group` and swap_weights `none`, or not"
             )
+        if self.kl and self.teaching is not None:
+            raise UserError("kl is the reference's coefficient, teaching.scale the teachers': give one of the two")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,12 +142,13 @@ class StepReport:
 
 
 class Filled(NamedTuple):
-    """What `fill` makes of a step's pools: samples, the family of each, the buffer after them, what to log."""
+    """What `fill` makes of a step's pools: samples, their families and group keys, the buffer, and what to log."""
 
     samples: list[Sample]
     families: list[str]
     buffer: BufferState
     metrics: dict[str, float]
+    groups: Sequence[str] = ()
 
 
 Update = Callable[[TrainState, Filled], tuple[TrainState, dict[str, float]]]
@@ -150,7 +160,10 @@ def loss_config(config: MRPOConfig) -> LossConfig:
     With several updates a rollout the ratio is to the sampler in any case, and clipped.
     """
     stale = config.max_lag > 0 and config.epochs == 1
-    return LossConfig(kl_scale=config.kl, anchor="current" if stale else "behaviour")
+    anchor = "current" if stale else "behaviour"
+    if (told := config.teaching) is None:
+        return LossConfig(kl_scale=config.kl, anchor=anchor)
+    return LossConfig(kl_scale=told.scale, kl_estimator=told.estimator, kl_placement=told.placement, anchor=anchor)
 
 
 def make_update(
@@ -160,6 +173,7 @@ def make_update(
     mesh,
     reference: Callable[[Batch], Batch] = lambda batch: batch,
     families: Sequence[str] = (),
+    teach: Callable[[Filled], Filled] = lambda filled: filled,
 ) -> Update:
     """What `train` does with the samples of a step.
 
@@ -170,12 +184,14 @@ def make_update(
       mesh: the trainer's devices. With several processes each of them fills the same batch and places its own rows.
       reference: fills in `teacher_logp` of a placed batch (`make_reference`), where `config.kl` is not 0.
       families: the families in order; only needed for the phases "project".
+      teach: marks the samples for `config.teaching` (`make_teach`); what it adds to the metrics is logged.
     """
     shapes: set[tuple[int, ...]] = set()
 
     def update(state: TrainState, filled: Filled) -> tuple[TrainState, dict[str, float]]:
         if not filled.samples:  # every pool was constant: the step passes without an update
             return state.replace(step=state.step + config.epochs), {}
+        filled = teach(filled)
         if config.phases == "project":
             batch = family_batches(filled.samples, filled.families, families, cfg, config.shape)
         else:
@@ -188,7 +204,7 @@ def make_update(
         for _ in range(config.epochs):
             state, measured = step(state, batch)
             metrics = metrics or {name: float(value) for name, value in measured.items()}
-        return state, metrics | {"train_compile_count": float(len(shapes))}
+        return state, {**filled.metrics, **metrics} | {"train_compile_count": float(len(shapes))}
 
     return update
 
@@ -204,6 +220,7 @@ async def train(
     directory: Path,
     report: Callable[[StepReport], Awaitable[None]],
     policy: Callable[[Any], Any] | None = None,
+    play: Callable[[Ticket, int], Awaitable[Pool]] | None = None,
 ) -> TrainState:
     """Trains from the state's step to `config.steps`.
 
@@ -220,6 +237,7 @@ async def train(
       policy: the sampler's weights from the state's: adapters are merged into the frozen policy here (`lora.merge`), or
         parameters moved to the sampler's mesh (`make_mover`). What it gives must not share buffers with the state where
         `config.max_lag` is not 0; by default it is the state's own parameters, or then a copy of them.
+      play: `(ticket, step) -> pool`, where not full episodes in the environments are played (`make_play_stored`).
     """
     if policy is None:
         policy = (lambda trained: jax.tree.map(jnp.copy, trained)) if config.max_lag else (lambda trained: trained)
@@ -231,7 +249,7 @@ async def train(
     places, transport = Places(config.parallel), Transport()
     meter = Meter(places, agent.sampler)
 
-    def play(ticket: Ticket, number: int) -> Awaitable[Pool]:
+    def play_full(ticket: Ticket, number: int) -> Awaitable[Pool]:
         return play_pool(
             client, agent, ticket, config.group * config.oversample, places, run=f"rl{number}",
             first=config.group if config.lazy else None, deadline_s=config.deadline_s, transport=transport,
@@ -241,7 +259,7 @@ async def train(
         unstable = unstable_tasks(buffer.recent)
         return draw_tasks(tasks, phases[number], seeds, count, [config.seed, number, *more], unstable, config.explore)
 
-    rounds = Rounds(play)
+    rounds = Rounds(play or play_full)
     with checkpoint.Checkpoints(directory) as checkpoints:
         try:
             for number in range(start, config.steps):
@@ -299,38 +317,12 @@ def make_reference(cfg: ModelConfig, mesh, params) -> Callable[[Batch], Batch]:
     return lambda batch: batch.replace(teacher_logp=score(params, batch))
 
 
-def draw_tasks(
-    tasks: Mapping[str, Sequence[tuple[str, str]]],
-    families: Sequence[str],
-    seeds: range,
-    count: int,
-    entropy: Sequence[int],
-    unstable: Collection[str] = (),
-    explore: float = 1.0,
-) -> list[Ticket]:
-    """`count` tickets of the families in turn.
-
-    With probability `explore` a task is drawn from all of its family, else from the `unstable` ones, where there are
-    any. No task is drawn twice before all that it is drawn from were.
-    """
-    rng = np.random.default_rng(list(entropy))
-    left: dict[tuple[str, bool], list[tuple[str, str]]] = {}
-    drawn = []
-    for number in range(count):
-        family = families[number % len(families)]
-        narrow = [pair for pair in tasks[family] if pair[1] in unstable]
-        chosen = bool(narrow) and rng.random() >= explore
-        if not left.get((family, chosen)):
-            pairs = narrow if chosen else tasks[family]
-            left[family, chosen] = [pairs[index] for index in rng.permutation(len(pairs))]
-        drawn.append(Ticket(*left[family, chosen].pop(), seeds[int(rng.integers(len(seeds)))]))
-    return drawn
-
-
 def rewards(episode: Episode, config: MRPOConfig) -> dict[str, float]:
     """The reward by component: 1 for success; less `parse_penalty`, once a trajectory, where a response held no valid
-    call (R19)."""
+    call (R19); or the rule reward."""
     failed = any(turn.parse_error for turn in episode.turns)
+    if config.reward == "rule":
+        return {"rule": rule_reward(None if failed else episode.score)}
     return {"outcome": float(episode.success), "format": -config.parse_penalty * failed}
 
 
@@ -341,7 +333,7 @@ def reward(episode: Episode, config: MRPOConfig) -> float:
 
 def fill(pools: Sequence[Pool], buffer: BufferState, config: MRPOConfig, number: int) -> Filled:
     """Groups, advantages and samples of step `number`: a pure function. A pool too small for a group gives none."""
-    members: list[tuple[Episode, float, float]] = []  # episode, advantage, weight
+    members: list[tuple[Episode, float, float, float, str]] = []  # episode, advantage, weight, weight of KL, group
     counts = {"kept": 0, "swapped": 0, "empty": 0, "short": 0}
     for index, pool in enumerate(pools):
         if len(pool.episodes) < config.group:
@@ -352,20 +344,22 @@ def fill(pools: Sequence[Pool], buffer: BufferState, config: MRPOConfig, number:
             seed, pool.outcomes, config.group, config.swap_weights, "first" if config.lazy else "random"
         )
         chosen = [pool.episodes[i] for i in group.indices]
-        if not chosen and config.kl:
-            members += [(episode, 0.0, 0.0) for episode in pool.episodes[: config.group]]
+        taught = _kl_weight(pool, config)
+        if not chosen and taught:
+            members += [(episode, 0.0, 0.0, taught, pool.key) for episode in pool.episodes[: config.group]]
         if chosen:
             advantages = _advantages(pool, group.indices, group.weights, config)
-            members += zip(chosen, map(float, advantages), map(float, group.weights), strict=True)
+            for episode, advantage, weight in zip(chosen, advantages, group.weights, strict=True):
+                members.append((episode, float(advantage), float(weight), taught, pool.key))
         counts[group.status] += 1
         buffer = buffer.record(group.status)
-    turns = [(owner, index) for owner, (episode, _, _) in enumerate(members) for index in range(len(episode.turns))]
+    turns = [(owner, index) for owner, (episode, *_) in enumerate(members) for index in range(len(episode.turns))]
     samples: list[Sample] = []
     if turns:
         lengths = [len(members[owner][0].turns[index].response_ids) for owner, index in turns]
         weights = aggregation_weights(lengths, [owner for owner, _ in turns], config.aggregation)
         for (owner, index), weight in zip(turns, weights, strict=True):
-            episode, advantage, importance = members[owner]
+            episode, advantage, importance, taught, _ = members[owner]
             samples.append(
                 turn_sample(
                     episode,
@@ -373,15 +367,25 @@ def fill(pools: Sequence[Pool], buffer: BufferState, config: MRPOConfig, number:
                     pg_weight=float(weight * importance),
                     advantage=advantage,
                     behaviour_logp=np.asarray(episode.turns[index].behaviour_logp, np.float32),
-                    kl_weight=1.0 if config.kl else 0.0,
+                    kl_weight=taught,
                 )
             )
-    families = [members[owner][0].device for owner, _ in turns]
+    families, keys = [members[owner][0].device for owner, _ in turns], [members[owner][-1] for owner, _ in turns]
     parts = [rewards(episode, config) for pool in pools for episode in pool.episodes]
     metrics = rollout_metrics(pools, parts, number) | {f"groups_{name}": float(n) for name, n in counts.items()}
     if members:
-        metrics["advantage_size"] = float(np.mean([abs(advantage) for _, advantage, _ in members]))
-    return Filled(samples, families, buffer, metrics)
+        metrics["advantage_size"] = float(np.mean([abs(advantage) for _, advantage, *_ in members]))
+    if config.teaching is not None:
+        metrics["taught"] = float(np.mean([_kl_weight(pool, config) for pool in pools if pool.episodes] or [0.0]))
+    return Filled(samples, families, buffer, metrics, keys)
+
+
+def _kl_weight(pool: Pool, config: MRPOConfig) -> float:
+    """Weight of a group's divergence: 1 where there is one to minimise, but for UI-MOPD's mask. The mask is of the
+    whole pool's mean reward, before anything is selected or filtered (R21)."""
+    if config.teaching is None or config.teaching.threshold is None:
+        return 1.0 if config.kl or config.teaching is not None else 0.0
+    return teacher_mask([reward(episode, config) for episode in pool.episodes], config.teaching.threshold)
 
 
 def _advantages(pool: Pool, indices: Sequence[int], weights: Sequence[float], config: MRPOConfig) -> Sequence[float]:

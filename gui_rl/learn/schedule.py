@@ -6,8 +6,12 @@ training on. Learning-rate schedules are in `optim`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
+
+import numpy as np
+
+from gui_rl.rollout.groups import Ticket
 
 FAMILIES = ("mobile", "desktop", "web")
 PhaseMode = Literal["cycle", "curriculum", "mix", "project"]
@@ -79,3 +83,31 @@ def _check_families(families: Sequence[str]) -> None:
     unknown = [family for family in families if family not in FAMILIES]
     if unknown or not families:
         raise ValueError(f"unknown device families {unknown or list(families)}: choose among {', '.join(FAMILIES)}")
+
+
+def draw_tasks(
+    tasks: Mapping[str, Sequence[tuple[str, str]]],
+    families: Sequence[str],
+    seeds: range,
+    count: int,
+    entropy: Sequence[int],
+    unstable: Collection[str] = (),
+    explore: float = 1.0,
+) -> list[Ticket]:
+    """`count` tickets of the families in turn.
+
+    With probability `explore` a task is drawn from all of its family, else from the `unstable` ones, where there are
+    any. No task is drawn twice before all that it is drawn from were.
+    """
+    rng = np.random.default_rng(list(entropy))
+    left: dict[tuple[str, bool], list[tuple[str, str]]] = {}
+    drawn = []
+    for number in range(count):
+        family = families[number % len(families)]
+        narrow = [pair for pair in tasks[family] if pair[1] in unstable]
+        chosen = bool(narrow) and rng.random() >= explore
+        if not left.get((family, chosen)):
+            pairs = narrow if chosen else tasks[family]
+            left[family, chosen] = [pairs[index] for index in rng.permutation(len(pairs))]
+        drawn.append(Ticket(*left[family, chosen].pop(), seeds[int(rng.integers(len(seeds)))]))
+    return drawn

@@ -146,7 +146,7 @@ def _make_share(
     def share(params: Any, heads: Any, micro: Batch, weights: StreamWeights, parts: int):
         with layout.on_mesh(mesh, rules):
             hidden, balance = forward.hidden_and_balance(params, cfg, micro.inputs)
-            logp, entropy = _target_logprobs(params, cfg, hidden, micro, loss_config.temperature, loss_config.chunk)
+            logp, entropy = target_logprobs(params, cfg, hidden, micro, loss_config.temperature, loss_config.chunk)
             divergence = _exact_divergence(params, cfg, hidden, heads, micro, loss_config) if exact else None
         loss, sums = composed(logp, micro, weights, loss_config, divergence)
         sums |= _token_metrics(logp, entropy, micro, loss_config)
@@ -171,15 +171,20 @@ def make_scorer(
         def one(micro: Batch):
             with layout.on_mesh(mesh, rules):
                 hidden = forward.hidden(params, cfg, micro.inputs)
-                return _target_logprobs(params, cfg, hidden, micro, temperature, chunk)[0]
+                return target_logprobs(params, cfg, hidden, micro, temperature, chunk)[0]
 
         return jax.lax.map(one, batch)
 
     return jax.jit(score, in_shardings=(None, batch_sharding(mesh, rules)))
 
 
-def _target_logprobs(
-    params: Any, cfg: ModelConfig, hidden: Float[Array, "B T D"], micro: Batch, temperature: float, chunk: int | None
+def target_logprobs(
+    params: Any,
+    cfg: ModelConfig,
+    hidden: Float[Array, "B T D"],
+    micro: Batch,
+    temperature: float,
+    chunk: int | None = None,
 ) -> tuple[Float[Array, "B T"], Float[Array, "B T"]]:
     """Log-probabilities and entropies of the targets, each shard's rows in chunks of their own: the head is gathered
     once, not once a chunk."""

@@ -8,12 +8,16 @@ divergence over the whole vocabulary. A teacher only ever sees the samples that 
     "platform"   the teacher called d (UI-MOPD)
     "random"     any teacher, drawn for the sample's group (ablation)
     "unified"    the one teacher there is (baseline)
+
+`Teaching` holds the settings of a run; `make_teach` is what `online.make_update` calls before an update.
 """
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import jax
@@ -24,20 +28,62 @@ from gui_rl.data.batch import Batch, split
 from gui_rl.data.packing import Sample, pack
 from gui_rl.data.samples import BatchShape
 from gui_rl.errors import UserError
-from gui_rl.learn.step import batch_sharding, make_scorer, place
+from gui_rl.learn.losses import PAPER_MOPD, Estimator, Placement, check_kl_choice, kl
+from gui_rl.learn.step import batch_sharding, place, target_logprobs
 from gui_rl.model import forward, layout
 from gui_rl.model.config import ModelConfig
 from gui_rl.model.params import ShardingRules
+from gui_rl.prompt.render import Prompt
+from gui_rl.rollout.remote import RemoteSampler
 
 Routing = Literal["platform", "random", "unified"]
 ROUTINGS: tuple[Routing, ...] = ("platform", "random", "unified")
 
 
 @dataclasses.dataclass(frozen=True)
-class Marked:
-    """What a teacher says of one sample's response: `logp` of every token, or its `hidden` states there."""
+class Teaching:
+    """How teachers enter a run (UI-MOPD, sections 3.2 to 3.4). The default is the true reverse KL, exact over the whole
+    vocabulary; it needs local teachers with `exact`. Teachers behind a server give log-probabilities: `SAMPLED`.
 
-    logp: Float[np.ndarray, " N"] | None = None
+    Attributes:
+      routing: which teacher teaches what; see the module.
+      scale: coefficient of the divergence.
+      estimator, placement: see `losses.kl`.
+      threshold: tau of the adaptive mask: a group whose mean reward exceeds it is not taught. The paper does not state
+        tau. None: every group is taught.
+      seed: of random routing.
+    """
+
+    routing: Routing = "platform"
+    scale: float = 1.0
+    estimator: Estimator = "full"
+    placement: Placement = "loss"
+    threshold: float | None = 0.5
+    seed: int = 0
+
+    def __post_init__(self):
+        try:
+            check_kl_choice(self.estimator, self.placement)
+        except ValueError as error:
+            raise UserError(f"teaching: {error}") from error
+        if self.routing not in ROUTINGS:
+            raise UserError(f"teaching.routing: unknown {self.routing!r}: choose one of {', '.join(ROUTINGS)}")
+        if self.scale < 0:
+            raise UserError(f"teaching.scale must not be negative, not {self.scale}")
+
+
+PAPER = Teaching(scale=PAPER_MOPD.kl_scale, estimator=PAPER_MOPD.kl_estimator, placement=PAPER_MOPD.kl_placement)
+"""As published: k3 in the loss at 0.01 (table 6), whose gradient is the forward KL's."""
+SAMPLED = Teaching(estimator="k2")
+"""The true reverse KL from the log-probabilities of the sampled tokens alone."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Marked:
+    """What a teacher says of one sample's response: `logp` (nats) of every token, and, for the exact divergence, its
+    `hidden` states there."""
+
+    logp: Float[np.ndarray, " N"]
     hidden: Float[np.ndarray, "N E"] | None = None
 
 
@@ -56,7 +102,7 @@ class LocalTeacher:
       cfg, params: the teacher; its vocabulary is the student's.
       mesh, rules: where it runs; its parameters are placed there by the caller.
       shape: rows of a scored micro-batch; a few shapes occur (`samples.micro_batches`).
-      exact: give hidden states, for the exact divergence, instead of log-probabilities.
+      exact: give hidden states too, for the exact divergence.
       temperature: that the student samples at.
     """
 
@@ -73,7 +119,7 @@ class LocalTeacher:
     ):
         self.cfg, self.params, self.mesh, self.shape, self.exact = cfg, params, mesh, shape, exact
         self.rules = ShardingRules() if rules is None else rules
-        self._score = _make_states(cfg, mesh, self.rules) if exact else make_scorer(cfg, mesh, self.rules, temperature)
+        self._score = _make_marks(cfg, mesh, self.rules, temperature, exact)
 
     @property
     def head(self) -> Float[Array, "E V"]:
@@ -95,27 +141,63 @@ class LocalTeacher:
             merge=self.cfg.vision.spatial_merge_size, side=self.cfg.vision.position_side,
             patch_dim=self.cfg.vision.patch_values, one_per_row=True,
         )  # fmt: skip
-        found = np.asarray(self._score(self.params, place(split(batch, count), self.mesh, self.rules)))
-        rows = found.reshape(count * self.shape.rows, length, *found.shape[3:])
+        placed = place(split(batch, count), self.mesh, self.rules)
+        rows = [self._rows(found) for found in self._score(self.params, placed)]
+        logp, hidden = rows if self.exact else (*rows, [None] * len(rows[0]))
         marked = []
-        for row, sample in zip(rows, samples, strict=False):
+        for row, states, sample in zip(logp, hidden, samples, strict=False):
             first = sample.ids.size - 1  # where the response's first token is predicted
-            there = row[first : first + sample.branches[0].ids.size]
-            marked.append(Marked(hidden=there) if self.exact else Marked(logp=there))
+            there = slice(first, first + sample.branches[0].ids.size)
+            marked.append(Marked(row[there], None if states is None else states[there]))
         return marked
 
+    @staticmethod
+    def _rows(found: Array) -> np.ndarray:
+        """`[A, B, ...]` on the devices to `[A * B, ...]` here."""
+        return np.asarray(found).reshape(-1, *found.shape[2:])
 
-def _make_states(cfg: ModelConfig, mesh: Any, rules: ShardingRules):
-    """Compiles `(params, batch [A, B, ...]) -> hidden states [A, B, T, E]`."""
 
-    def states(params: Any, batch: Batch) -> Float[Array, "A B T E"]:
+@dataclasses.dataclass(frozen=True)
+class RemoteTeacher:
+    """A policy behind `gui-rl policy serve`: log-probabilities over HTTP.
+
+    Attributes:
+      url, token: of the server.
+      temperature: that the student samples at.
+    """
+
+    url: str
+    token: str = ""
+    temperature: float = 1.0
+
+    def mark(self, samples: Sequence[Sample]) -> list[Marked]:
+        """See `Teacher`. Raises UserError for a server that is not there or refuses. Not inside an event loop: an
+        update runs in a thread of its own."""
+
+        async def ask() -> list[list[float]]:
+            prompts = [Prompt(sample.ids.tolist(), list(sample.images), [], 0) for sample in samples]
+            responses = [sample.branches[0].ids.tolist() for sample in samples]
+            async with RemoteSampler(self.url, self.token) as server:
+                return await server.score(prompts, responses, self.temperature)
+
+        return [Marked(np.asarray(logp, np.float32)) for logp in asyncio.run(ask())]
+
+
+@functools.cache
+def _make_marks(cfg: ModelConfig, mesh: Any, rules: ShardingRules, temperature: float, exact: bool):
+    """Compiles `(params, batch [A, B, ...]) -> (logp [A, B, T],)`, and where `exact` the hidden states
+    `[A, B, T, E]`; once for all teachers of one size."""
+
+    def marks(params: Any, batch: Batch) -> tuple[Array, ...]:
         def one(micro: Batch):
             with layout.on_mesh(mesh, rules):
-                return forward.hidden(params, cfg, micro.inputs)
+                hidden = forward.hidden(params, cfg, micro.inputs)
+                logp = target_logprobs(params, cfg, hidden, micro, temperature)[0]
+            return (logp, hidden) if exact else (logp,)
 
         return jax.lax.map(one, batch)
 
-    return jax.jit(states, in_shardings=(None, batch_sharding(mesh, rules)))
+    return jax.jit(marks, in_shardings=(None, batch_sharding(mesh, rules)))
 
 
 def route(teachers: Sequence[str], platform: str, routing: Routing, group: str = "", seed: int = 0) -> str:
@@ -166,8 +248,55 @@ def teach(
             continue
         for index, marked in zip(mine, teachers[name].mark([samples[index] for index in mine]), strict=True):
             (branch,) = samples[index].branches
-            changes = {"teacher": number, "teacher_hidden": marked.hidden}
-            if marked.logp is not None:
-                changes["teacher_logp"] = marked.logp
+            changes = {"teacher": number, "teacher_logp": marked.logp, "teacher_hidden": marked.hidden}
             taught[index] = dataclasses.replace(samples[index], branches=(dataclasses.replace(branch, **changes),))
+    return taught
+
+
+class Told(Protocol):
+    """What `make_teach` reads and replaces; `online.Filled` is one."""
+
+    samples: list[Sample]
+    families: list[str]
+    groups: Sequence[str]
+    metrics: dict[str, float]
+
+    def _replace(self, **changes: Any) -> Any: ...
+
+
+def make_teach(teachers: Mapping[str, Teacher], config: Teaching) -> Callable[[Told], Any]:
+    """The step between `online.fill` and the update: routed teachers mark every sample.
+
+    To the metrics it adds `kl/NAME` for each teacher: the mean of k3 over the tokens that it marked, an unbiased
+    estimate of the reverse KL, nats a token, whatever the loss is.
+
+    Args:
+      teachers: by name; for the routing "platform" the platforms' names. Their order is that of the train step's heads.
+      config: settings.
+    Raises:
+      UserError: for routing "unified" without exactly one teacher, or for the exact divergence with a teacher that is
+        not local and exact.
+    """
+    if config.routing == "unified":
+        route(list(teachers), "", "unified")
+    if config.estimator == "full":
+        for name, teacher in teachers.items():
+            if not getattr(teacher, "exact", False):
+                raise UserError(
+                    f"teacher {name!r} gives log-probabilities only: make it a LocalTeacher with exact=True, or choose "
+                    "another teaching.estimator (k2)"
+                )
+
+    def taught(filled: Told) -> Any:
+        samples = teach(filled.samples, filled.families, filled.groups, teachers, config.routing, config.seed)
+        branches = [branch for sample in samples for branch in sample.branches]
+        told = {}
+        for number, name in enumerate(teachers):
+            mine = [branch for branch in branches if branch.teacher == number]
+            if mine:
+                pairs = [np.concatenate([getattr(b, key) for b in mine]) for key in ("behaviour_logp", "teacher_logp")]
+                told[f"kl/{name}"] = float(np.mean(kl(*pairs, estimator="k3")))
+                told[f"kl_tokens/{name}"] = float(pairs[0].size)
+        return filled._replace(samples=samples, metrics={**filled.metrics, **told})
+
     return taught

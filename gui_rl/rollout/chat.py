@@ -106,11 +106,26 @@ class ChatRequest(Strict):
         return self
 
 
+class ScoreRequest(Strict):
+    """Body of POST /v1/score: a prompt of ids with its images (as in `ChatRequest`), and the response to be scored."""
+
+    model: str
+    prompt_token_ids: list[int]
+    images: list[str] = []
+    response_token_ids: list[int] = Field(min_length=1)
+    temperature: float = Field(1.0, gt=0, le=100)
+
+
 def read_prompt(body: ChatRequest, tokenizer: Tokenizer, thinking: bool) -> Prompt:
     """The prompt of a request. Raises ValueError, or UserError of an image, that names the part."""
     if body.messages is not None:
         messages = [_message(number, message) for number, message in enumerate(body.messages)]
         return render_messages(tokenizer, messages, body.tools, thinking=thinking, sample_id="messages")
+    return read_ids(body, tokenizer)
+
+
+def read_ids(body: ChatRequest | ScoreRequest, tokenizer: Tokenizer) -> Prompt:
+    """The prompt of a request that gives its ids. Raises as `read_prompt` does."""
     images = [_image(url, f"images[{number}]") for number, url in enumerate(body.images)]
     return prompt_of(tokenizer, body.prompt_token_ids, images)
 

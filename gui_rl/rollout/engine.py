@@ -89,7 +89,7 @@ class Engine:
         self, cfg: ModelConfig, params, tokenizer: Tokenizer, config: EngineConfig | None = None, version: int = 0
     ):
         self.cfg, self.tokenizer, self.config = cfg, tokenizer, config or EngineConfig()
-        self._weights = (params, version)
+        self.weights = (params, version)  # of the rounds that start from now on
         self._decoding: tuple | None = None  # the weights that decode, and their form for it
         banned = np.zeros(cfg.text.vocab_size, bool)
         banned[list(tokenizer.unsampled_ids)] = True
@@ -112,7 +112,7 @@ class Engine:
         self._prefixes: dict[int, Prefix] = {}
         self._images = ImageCells(self.config.image_cells)
         self._features = programs.empty_features(self.cfg, self.config.image_cells)
-        self._encoded_with = self._weights
+        self._encoded_with = self.weights
 
     @property
     def compile_count(self) -> int:
@@ -159,7 +159,7 @@ class Engine:
 
     async def update_weights(self, params, version: int) -> None:
         """Uses `params` for every round that starts from now on."""
-        self._weights = (params, version)
+        self.weights = (params, version)
         self._decoding: tuple | None = None  # the weights that decode, and their form for it
 
     async def close(self) -> None:
@@ -197,7 +197,7 @@ class Engine:
             while not queue.empty():
                 waiting.append(queue.get_nowait())
             new = [waiting.popleft() for _ in range(min(len(waiting), len(self._free)))]
-            run = functools.partial(self._round, self._weights, new)
+            run = functools.partial(self._round, self.weights, new)
             for request, outcome in await loop.run_in_executor(self._thread, run):
                 if request.future.done():
                     continue

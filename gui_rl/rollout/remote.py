@@ -21,7 +21,7 @@ from gui_rl.errors import UserError
 from gui_rl.model import hf
 from gui_rl.model.config import ModelConfig
 from gui_rl.prompt.render import Prompt
-from gui_rl.rollout.dialects import Dialect, Ours
+from gui_rl.rollout.dialects import Dialect, Ours, data_url
 from gui_rl.rollout.sampler import Completion, SamplingParams
 
 _RESENDS = 4
@@ -82,6 +82,24 @@ class RemoteSampler:
             self.model = (await self._ask("GET", "/v1/models"))["data"][0]["id"]
         pairs = zip(prompts, keys, strict=True)
         return list(await asyncio.gather(*(self._complete(prompt, params, key) for prompt, key in pairs)))
+
+    async def score(
+        self, prompts: Sequence[Prompt], responses: Sequence[Sequence[int]], temperature: float = 1.0
+    ) -> list[list[float]]:
+        """Log-probabilities (nats) of every id of given responses, from a server of ours. Raises as `sample` does."""
+        if self.model is None:
+            self.model = (await self._ask("GET", "/v1/models"))["data"][0]["id"]
+
+        async def one(prompt: Prompt, response: Sequence[int]) -> list[float]:
+            images = await asyncio.to_thread(lambda: [data_url(image) for image in prompt.images])
+            body = {"model": self.model, "prompt_token_ids": [int(token) for token in prompt.ids], "images": images}
+            body |= {"response_token_ids": [int(token) for token in response], "temperature": temperature}
+            found = (await self._ask("POST", "/v1/score", body))["logprobs"]
+            if len(found) != len(response):
+                raise UserError(f"{self.url} gave {len(found)} log-probabilities for {len(response)} ids")
+            return found
+
+        return list(await asyncio.gather(*(one(*pair) for pair in zip(prompts, responses, strict=True))))
 
     async def update_weights(self, params: Any, version: int) -> None:
         """Writes the weights to the shared folder and has the server load them.

@@ -4,6 +4,7 @@ In: a policy's folder. Out: a server with
 
 - POST /v1/chat/completions: messages with texts and images (data URLs), or token ids as they are; text out, and on
   request log-probabilities, token ids and server-sent events (`gui_rl.rollout.chat`);
+- POST /v1/score: log-probabilities of a given response, for a trainer whose teacher is served here;
 - GET /v1/models;
 - POST /v1/weights: other weights of the same model, from a folder that the command line allows;
 - GET /livez (open).
@@ -37,11 +38,12 @@ from starlette.exceptions import HTTPException
 from gui_rl.errors import UserError
 from gui_rl.model import hf
 from gui_rl.prompt.render import Prompt
-from gui_rl.rollout.chat import ChatRequest, Strict, events, read_prompt, whole
+from gui_rl.rollout.chat import ChatRequest, ScoreRequest, Strict, events, read_ids, read_prompt, whole
 from gui_rl.rollout.engine import Engine, engine_config
 from gui_rl.rollout.policy import Policy, load
 from gui_rl.rollout.programs import STOPS
 from gui_rl.rollout.sampler import SamplingParams
+from gui_rl.rollout.scoring import score
 
 TOKEN_VARIABLE = "GUI_RL_POLICY_TOKEN"
 
@@ -95,7 +97,7 @@ class Server:
             policy.cfg, policy.params, policy.tokenizer, engine_config(policy.context, config.max_tokens)
         )
         self.started = int(time.time())
-        self._loading = asyncio.Lock()
+        self._loading, self._scoring = asyncio.Lock(), asyncio.Lock()
 
     async def read(self, body: ChatRequest) -> tuple[Prompt, SamplingParams, list[int]]:
         """The prompt of a request, how it is drawn, and the key of each choice. Raises RefusalError for what cannot be
@@ -133,6 +135,29 @@ class Server:
         except (ValueError, UserError) as error:
             param = "messages" if body.messages is not None else "prompt_token_ids"
             raise RefusalError(400, "invalid_prompt", str(error), param) from error
+
+    async def score(self, body: ScoreRequest) -> tuple[list[float], int]:
+        """Nats of every id of a response, and the version of the weights. Raises RefusalError for what cannot be
+        scored."""
+        if body.model != self.policy.name:
+            raise RefusalError(404, "model_not_found", f"this server serves {self.policy.name!r}", "model")
+        room = self.policy.cfg.text.max_position_embeddings
+        if len(body.prompt_token_ids) + len(body.response_token_ids) > room:
+            raise RefusalError(400, "context_length_exceeded", f"prompt and response are over {room} ids")
+        if not all(0 <= token < self.policy.tokenizer.vocab_size for token in body.response_token_ids):
+            raise RefusalError(400, "invalid_response", "an id is not in the vocabulary", "response_token_ids")
+
+        params, version = self.engine.weights
+
+        def found() -> list[float]:
+            prompt = read_ids(body, self.policy.tokenizer)
+            return score(params, self.policy.cfg, prompt, body.response_token_ids, body.temperature)
+
+        async with self._scoring:
+            try:
+                return await asyncio.to_thread(found), version
+            except (ValueError, UserError) as error:
+                raise RefusalError(400, "invalid_prompt", str(error), "prompt_token_ids") from error
 
     async def load(self, body: WeightsRequest) -> None:
         """Puts other weights into the engine. Raises RefusalError for a folder that is not allowed, or does not fit."""
@@ -195,6 +220,13 @@ async def chat(body: ChatRequest, server: Serving) -> JSONResponse | StreamingRe
         streams = [server.engine.stream(prompt, params, key) for key in keys]
         return StreamingResponse(events(*about, streams), media_type="text/event-stream")
     return JSONResponse(whole(*about, await server.engine.sample([prompt] * body.n, params, keys)))
+
+
+@routes.post("/score")
+async def scored(body: ScoreRequest, server: Serving) -> dict[str, Any]:
+    """Log-probabilities (nats) of `response_token_ids`, and the version of the weights."""
+    logprobs, version = await server.score(body)
+    return {"logprobs": logprobs, "policy_version": version}
 
 
 @routes.post("/weights")

@@ -8,9 +8,11 @@ import pytest
 from PIL import Image
 
 from gui_rl.data.schema import Episode, Turn
+from gui_rl.errors import UserError
 from gui_rl.learn.buffer import BufferState, inclusion_probabilities
 from gui_rl.learn.measured import rollout_metrics
 from gui_rl.learn.online import MRPOConfig, draw_tasks, fill, reward
+from gui_rl.learn.teachers import Teaching
 from gui_rl.rollout.groups import Pool
 
 IMAGE = 3  # any placeholder id
@@ -49,7 +51,7 @@ def pool(successes, turns=2):
 def test_a_kept_group_gives_reward_minus_mean_over_trajectories_to_every_turn():
     config = MRPOConfig(group=4, oversample=1)
     members = tuple(episode(f"e{n}", n < 3, turns) for n, turns in enumerate((1, 5, 2, 3)))
-    samples, _, buffer, counts = fill([Pool("k", members, 0)], BufferState(), config, 0)
+    samples, _, buffer, counts, _ = fill([Pool("k", members, 0)], BufferState(), config, 0)
     assert counts["groups_kept"] == 1 and buffer.counts["kept"] == 1
     by_episode = {}
     for sample in samples:
@@ -62,7 +64,7 @@ def test_a_kept_group_gives_reward_minus_mean_over_trajectories_to_every_turn():
 
 
 def test_ids_and_log_probabilities_are_those_that_were_sampled():
-    samples, _, _, _ = fill([pool([True, False])], BufferState(), MRPOConfig(group=2, oversample=1), 0)
+    samples, *_ = fill([pool([True, False])], BufferState(), MRPOConfig(group=2, oversample=1), 0)
     for sample in samples:
         (branch,) = sample.branches
         index = int(sample.id.split()[-1])
@@ -74,7 +76,7 @@ def test_ids_and_log_probabilities_are_those_that_were_sampled():
 @pytest.mark.parametrize("outcome", [True, False])
 def test_constant_pools_give_no_samples_whatever_their_shaping(outcome):
     pools = [pool([outcome] * 8)]
-    samples, _, buffer, counts = fill(pools, BufferState(), MRPOConfig(), 0)
+    samples, _, buffer, counts, _ = fill(pools, BufferState(), MRPOConfig(), 0)
     assert samples == [] and counts["groups_empty"] == 1 and buffer.counts == {"kept": 0, "swapped": 0, "empty": 1}
 
 
@@ -83,7 +85,7 @@ def test_a_rare_success_is_swapped_in_and_weighed_back():
     inclusion = inclusion_probabilities(8, 2, 1)
     swapped = 0
     for step in range(40):
-        samples, _, _, counts = fill([pool([True] + [False] * 7, turns=1)], BufferState(), config, step)
+        samples, _, _, counts, _ = fill([pool([True] + [False] * 7, turns=1)], BufferState(), config, step)
         swapped += counts["groups_swapped"]
         weights = {sample.id.split()[0]: float(sample.branches[0].pg_weight[0]) for sample in samples}
         assert len(weights) == 2 and "e0" in weights
@@ -94,7 +96,7 @@ def test_a_rare_success_is_swapped_in_and_weighed_back():
 
 def test_a_pool_that_the_environment_emptied_forms_no_group():
     short = Pool("k", (episode("e0", True), episode("e1", False)), faults=6)
-    samples, _, buffer, counts = fill([short], BufferState(), MRPOConfig(group=4), 0)
+    samples, _, buffer, counts, _ = fill([short], BufferState(), MRPOConfig(group=4), 0)
     assert samples == [] and counts["groups_short"] == 1 and counts["faults"] == 6
     assert sum(buffer.counts.values()) == 0  # it is played again, and is no group until then
 
@@ -110,7 +112,7 @@ def test_a_pool_s_baseline_is_its_mean_whatever_was_selected():
     """Three of eight succeed: the advantages of the four that are chosen are those of the whole pool."""
     config = MRPOConfig(group=4, oversample=2, baseline="pool")
     for number in range(6):
-        samples, families, _, _ = fill([pool([True] * 3 + [False] * 5, turns=1)], BufferState(), config, number)
+        samples, families, *_ = fill([pool([True] * 3 + [False] * 5, turns=1)], BufferState(), config, number)
         assert len(samples) == 4 and families == ["web"] * 4
         for sample in samples:
             won = sample.id.split()[0] in ("e0", "e1", "e2")
@@ -121,7 +123,7 @@ def test_turn_and_trajectory_means_weigh_as_they_say():
     pools = [Pool("k", (episode("a", True, 1), episode("b", False, 3)), 0)]
     for aggregation, owner_total in (("trajectory", {"a": 1.0, "b": 1.0}), ("turn", {"a": 1.0, "b": 3.0})):
         config = MRPOConfig(group=2, oversample=1, aggregation=aggregation)
-        samples, _, _, _ = fill(pools, BufferState(), config, 0)
+        samples, *_ = fill(pools, BufferState(), config, 0)
         total = {}
         for sample in samples:
             name = sample.id.split()[0]
@@ -131,14 +133,39 @@ def test_turn_and_trajectory_means_weigh_as_they_say():
 
 def test_the_divergence_counts_on_empty_groups_too():
     pools, config = [pool([False] * 8), pool([True, False] * 4)], MRPOConfig(group=4)
-    plain, _, _, _ = fill(pools, BufferState(), config, 0)
-    held, _, buffer, counts = fill(pools, BufferState(), dataclasses.replace(config, kl=0.1), 0)
+    plain, *_ = fill(pools, BufferState(), config, 0)
+    held, _, buffer, counts, _ = fill(pools, BufferState(), dataclasses.replace(config, kl=0.1), 0)
     assert counts["groups_empty"] == 1 and buffer.counts["empty"] == 1
     assert len(plain) == 8 and len(held) == 16  # two turns of four members of each group
     assert all((sample.branches[0].kl_weight == 0).all() for sample in plain)
     assert all((sample.branches[0].kl_weight == 1).all() for sample in held)
     pushed = [sample for sample in held if sample.branches[0].pg_weight.any()]
     assert len(pushed) == 8 and all((sample.branches[0].advantage != 0).all() for sample in pushed)
+
+
+def test_teachers_teach_where_the_reward_is_low_and_all_failed_groups_stay():
+    """UI-MOPD's mask is of the whole pool before any filtering; an empty group keeps its KL alone."""
+    pools = [pool([False] * 8), pool([True, False] * 4), pool([True] * 7 + [False]), pool([True] * 8)]
+    pools = [dataclasses.replace(each, key=f"k{n}") for n, each in enumerate(pools)]
+    config = MRPOConfig(group=4, teaching=Teaching(threshold=0.6))
+    found = fill(pools, BufferState(), config, 0)
+    assert found.metrics["taught"] == 0.5
+    streams = {}
+    for sample, key in zip(found.samples, found.groups, strict=True):
+        (branch,) = sample.branches
+        streams.setdefault(key, set()).add((bool(branch.kl_weight.any()), bool(branch.pg_weight.any())))
+    assert streams == {"k0": {(True, False)}, "k1": {(True, True)}, "k2": {(False, True)}}
+    always = fill(pools, BufferState(), dataclasses.replace(config, teaching=Teaching(threshold=None)), 0)
+    assert set(always.groups) == {"k0", "k1", "k2", "k3"}
+    assert all((sample.branches[0].kl_weight == 1).all() for sample in always.samples)
+    with pytest.raises(UserError, match="one of the two"):
+        MRPOConfig(kl=0.1, teaching=Teaching())
+
+
+def test_the_rule_reward_reads_the_score_of_a_single_step():
+    config = MRPOConfig(reward="rule")
+    right, near = episode("e", True, 1), dataclasses.replace(episode("e", False, 1), score=0.5)
+    assert [reward(e, config) for e in (right, near, episode("e", False, 1, parse_error="no_call"))] == [1, -0.5, -1]
 
 
 def test_tasks_are_drawn_by_seed_and_step_and_none_twice_before_all_were():

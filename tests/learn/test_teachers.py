@@ -11,10 +11,12 @@ import pytest
 from gui_rl.data.packing import PackingError, pack
 from gui_rl.data.samples import BatchShape, micro_batches
 from gui_rl.errors import UserError
+from gui_rl.learn.buffer import BufferState
 from gui_rl.learn.losses import LossConfig
+from gui_rl.learn.online import Filled, MRPOConfig, loss_config, make_update
 from gui_rl.learn.state import init_state, make_mesh
 from gui_rl.learn.step import make_train_step, place
-from gui_rl.learn.teachers import LocalTeacher, route, teach
+from gui_rl.learn.teachers import PAPER, SAMPLED, LocalTeacher, Teaching, make_teach, route, teach
 from gui_rl.model import forward
 from gui_rl.model.params import init_params
 
@@ -132,3 +134,66 @@ def test_what_does_not_fit_together_is_refused(cfg, mesh, params, samples):
         micro_batches([half, samples[1]], cfg, SHAPE)
     with pytest.raises(PackingError, match="teacher states"):
         dataclasses.replace(branch, teacher_hidden=states[:-1])
+
+
+def filled(samples, families):
+    groups = [f"g{number // 2}" for number in range(len(samples))]
+    return Filled(samples, families, BufferState(), {"success": 0.25}, groups)
+
+
+def test_taught_updates_are_the_routed_divergences(cfg, mesh, params, others, make_samples):
+    """The whole of stage 2 after the rollouts: three teachers, `make_update`, exact and sampled, one closed form."""
+    samples = make_samples(5, 4, weighted=("kl_weight", "pg_weight"))
+    families = ["mobile", "desktop", "web", "mobile"]
+    three = dict(zip(("desktop", "mobile", "web"), [*others, params], strict=True))
+    for teaching in (Teaching(threshold=None), SAMPLED, PAPER):
+        exact = teaching.estimator == "full"
+        teachers = {n: LocalTeacher(cfg, p, mesh, shape=SHAPE, exact=exact) for n, p in three.items()}
+        config = MRPOConfig(teaching=teaching, shape=SHAPE)
+        optimizer = optax.sgd(0.1)
+        heads = [teacher.head for teacher in teachers.values()] if exact else ()
+        step = make_train_step(cfg, loss_config(config), optimizer, mesh, heads=heads)
+        update = make_update(step, cfg, config, mesh, teach=make_teach(teachers, teaching))
+        state = init_state(cfg, optimizer, 0, mesh, params=jax.tree.map(jnp.copy, params))
+        state, metrics = update(state, filled(samples, families))
+        assert int(state.step) == 1 and metrics["success"] == 0.25
+        total = weight = 0.0
+        k3 = {name: [] for name in three}
+        for sample, name in zip(samples, families, strict=True):
+            (branch,) = sample.branches
+            mine, theirs = (logits_of(cfg, p, sample) for p in (params, three[name]))
+            there = np.arange(branch.ids.size), branch.ids
+            logp, other = (np.asarray(jax.nn.log_softmax(logits)[there]) for logits in (mine, theirs))
+            k3[name].append(np.exp(other - branch.behaviour_logp) - 1 - (other - branch.behaviour_logp))
+            stale = np.minimum(np.exp(logp - branch.behaviour_logp), 2.0)  # importance of samples that may be stale
+            value = {
+                "full": np.asarray(forward.full_reverse_kl(mine, theirs)),
+                "k2": stale * (other - logp) ** 2 / 2,
+                "k3": stale * (np.exp(other - logp) - 1 - (other - logp)),
+            }[teaching.estimator]
+            total += (value * (stale if exact else 1) * branch.kl_weight).sum()
+            weight += branch.kl_weight.sum()
+        if not exact:
+            assert metrics["kl"] == pytest.approx(total / weight, rel=1e-3)
+        assert metrics["weight_kl"] == pytest.approx(weight, rel=1e-5)
+        for name, values in k3.items():
+            assert metrics[f"kl/{name}"] == pytest.approx(np.concatenate(values).mean(), rel=1e-3)
+
+
+def test_arms_are_settings(cfg, mesh, params, others, samples):
+    """Random routing is by group, a unified teacher teaches every platform; without states none is exact."""
+    local = {n: LocalTeacher(cfg, p, mesh, shape=SHAPE) for n, p in zip("ab", others, strict=True)}
+    taught = make_teach(local, Teaching(routing="random", estimator="k2"))(filled(samples, ["web"] * 5))
+    numbers = [sample.branches[0].teacher for sample in taught.samples]
+    assert numbers[0] == numbers[1] and numbers[2] == numbers[3]
+    one = make_teach({"all": local["a"]}, Teaching(routing="unified", estimator="k2"))
+    assert "kl/all" in one(filled(samples, ["web", "mobile", "web", "desktop", "web"])).metrics
+    with pytest.raises(UserError, match="unified routing needs one teacher"):
+        make_teach(local, Teaching(routing="unified", estimator="k2"))
+    with pytest.raises(UserError, match="log-probabilities only"):
+        make_teach(local, Teaching())
+    for wrong in ({"routing": "some"}, {"estimator": "k1"}, {"scale": -1.0}):
+        with pytest.raises(UserError, match="teaching"):
+            Teaching(**wrong)
+    with pytest.raises(UserError, match="no teacher for the platform 'web'"):
+        make_teach(local, SAMPLED)(filled(samples, ["web"] * 5))

@@ -24,7 +24,10 @@ import uvicorn
 from PIL import Image
 
 from env_servers.protocol.actions import Call
+from gui_rl.data.packing import Branch, Sample
 from gui_rl.errors import UserError
+from gui_rl.learn.state import make_mesh
+from gui_rl.learn.teachers import LocalTeacher, RemoteTeacher
 from gui_rl.model import hf
 from gui_rl.model.config import preset
 from gui_rl.model.params import init_params
@@ -587,3 +590,21 @@ def test_a_vocabulary_that_is_not_the_model_s_is_refused(policy, tmp_path):
     hf.save(tmp_path, dataclasses.replace(policy.cfg, image_token_id=5), policy.params)
     with pytest.raises(UserError, match="policy.json"):
         policies.load(tmp_path)
+
+
+def test_a_teacher_behind_the_server_marks_as_one_in_this_process(policy, url, prompts):
+    """The same log-probabilities over HTTP, at the student's temperature; what cannot be scored is refused."""
+    samples = [
+        Sample(f"s{number}", np.asarray(prompt.ids), tuple(prompt.images), (Branch(ids),))
+        for number, (prompt, ids) in enumerate(zip(prompts, ([5, 9, 30], [7], [3, 2, 200, 11, 4]), strict=True))
+    ]
+    there = RemoteTeacher(url, TOKEN, temperature=0.7).mark(samples)
+    here = LocalTeacher(policy.cfg, policy.params, make_mesh(devices=jax.devices()[:1]), temperature=0.7).mark(samples)
+    for sample, far, near in zip(samples, there, here, strict=True):
+        assert far.logp.shape == sample.branches[0].ids.shape
+        np.testing.assert_allclose(far.logp, near.logp, atol=1e-4)
+    with pytest.raises(UserError, match="token"):
+        RemoteTeacher(url, "wrong").mark(samples)
+    beyond = dataclasses.replace(samples[0], branches=(Branch([10**6]),))
+    with pytest.raises(UserError, match="not in the vocabulary"):
+        RemoteTeacher(url, TOKEN).mark([beyond])
