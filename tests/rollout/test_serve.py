@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import io
 import json
-import math
 import os
 import shutil
 import signal
@@ -22,6 +21,7 @@ import numpy as np
 import pytest
 import uvicorn
 from PIL import Image
+from small_policy import small_policy
 
 from env_servers.protocol.actions import Call
 from gui_rl.data.packing import Branch, Sample
@@ -29,16 +29,12 @@ from gui_rl.errors import UserError
 from gui_rl.learn.state import make_mesh
 from gui_rl.learn.teachers import LocalTeacher, RemoteTeacher
 from gui_rl.model import hf
-from gui_rl.model.config import preset
 from gui_rl.model.params import init_params
 from gui_rl.prompt.context import TINY_CONTEXT, ContextConfig, HistoryTurn
 from gui_rl.prompt.images import prepare
 from gui_rl.prompt.render import render, render_messages, response_text
-from gui_rl.prompt.tokenizer import Tokenizer
-from gui_rl.rollout import policy as policies
 from gui_rl.rollout.dialects import Sglang, Vllm, data_url, messages_of
 from gui_rl.rollout.engine import Engine, EngineConfig
-from gui_rl.rollout.policy import Policy
 from gui_rl.rollout.remote import RemoteSampler
 from gui_rl.rollout.sampler import SamplingParams
 from gui_rl.rollout.serve import ServeConfig, Server, create_app
@@ -47,17 +43,6 @@ ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "right"
 SHAPES = EngineConfig(row_buckets=(4,))
 DRAWS = SamplingParams(1.0, 16)
-
-
-def small_policy(seed: int) -> Policy:
-    """A small random policy with gui-tiny's vocabulary."""
-    tokenizer, cfg = Tokenizer.load("gui-tiny"), preset("gui-tiny")
-    text = dataclasses.replace(cfg.text, num_hidden_layers=1, vocab_size=64 * math.ceil(tokenizer.vocab_size / 64))
-    vision = dataclasses.replace(cfg.vision, depth=1, deepstack_visual_indexes=(0,))
-    ids = {"image_token_id": tokenizer.image_id, "video_token_id": tokenizer.video_id}
-    cfg = dataclasses.replace(cfg, text=text, vision=vision, **ids)
-    params = jax.jit(init_params, static_argnums=0)(cfg, jax.random.key(seed))
-    return Policy("tiny", cfg, params, tokenizer, TINY_CONTEXT)
 
 
 @pytest.fixture(scope="module")
@@ -564,32 +549,6 @@ def test_messages_are_the_turns_of_a_prompt(policy):
     for token in tokenizer.encode_template(text + "<|im_start|>assistant\n"):
         ids += [token] * (next(images).tokens if token == tokenizer.image_id else 1)
     assert ids == prompt.ids
-
-
-# --- the policy's folder ---------------------------------------------------------------------------------------------
-def test_a_folder_names_its_vocabulary_and_context(policy, tmp_path):
-    hf.save(tmp_path, policy.cfg, policy.params)
-    assert policies.load(tmp_path).context == TINY_CONTEXT  # a gui-tiny, where nothing is said
-    context = ContextConfig(history_turns=1, thinking=True)
-    policies.write_form(tmp_path, "gui-tiny", context)
-    loaded = policies.load(tmp_path)
-    assert loaded.context == context and loaded.name == tmp_path.name
-    assert all(jax.tree.leaves(jax.tree.map(np.array_equal, loaded.params, policy.params)))
-    for document, says in (({"tokenizer": "gui-tiny"}, "context"), ({"tokenizer": "x", "context": {}, "y": 1}, "y"),
-                           ({"tokenizer": "gui-tiny", "context": {"turns": 1}}, "turns"), ([], "need")):  # fmt: skip
-        (tmp_path / "policy.json").write_text(json.dumps(document))
-        with pytest.raises(UserError, match=says) as error:
-            policies.load(tmp_path)
-        assert str(tmp_path) in str(error.value)
-    policies.write_form(tmp_path, "nowhere", context)
-    with pytest.raises(UserError, match="nowhere"):
-        policies.load(tmp_path)
-
-
-def test_a_vocabulary_that_is_not_the_model_s_is_refused(policy, tmp_path):
-    hf.save(tmp_path, dataclasses.replace(policy.cfg, image_token_id=5), policy.params)
-    with pytest.raises(UserError, match="policy.json"):
-        policies.load(tmp_path)
 
 
 def test_a_teacher_behind_the_server_marks_as_one_in_this_process(policy, url, prompts):
