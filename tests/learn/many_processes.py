@@ -1,16 +1,18 @@
 """Run by test_processes.py. Prints one JSON object.
 
-`many_processes.py step COUNT INDEX PORT`: an MRPO step of COUNT processes, each of which packs the whole batch and
-places its own rows; process 0 prints the parameters' and metrics' values. COUNT 1 is the reference.
+`many_processes.py step COUNT INDEX PORT`: MRPO steps of COUNT processes joined by gloo, each of which packs the whole
+batch and places its own rows; process 0 prints what they come to. COUNT 1 is the reference.
 `many_processes.py meshes`: weights of a trainer's mesh moved to a sampler's mesh of other devices, where they sample.
 """
 
 import asyncio
+import dataclasses
 import json
 import sys
 
 import jax
 import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
 
 jax.config.update("jax_platforms", "cpu")
 if sys.argv[1] == "step" and int(sys.argv[2]) > 1:
@@ -22,7 +24,7 @@ from scripted import OPTIMIZER, TASKS, Scripted, policy_config  # noqa: E402
 from gui_rl.data.samples import BatchShape  # noqa: E402
 from gui_rl.learn.buffer import BufferState  # noqa: E402
 from gui_rl.learn.online import MRPOConfig, fill, loss_config, make_update  # noqa: E402
-from gui_rl.learn.state import init_state, make_mesh, make_mover  # noqa: E402
+from gui_rl.learn.state import RULES, init_state, make_mesh, make_mover  # noqa: E402
 from gui_rl.learn.step import make_train_step  # noqa: E402
 from gui_rl.rollout.episode import Places  # noqa: E402
 from gui_rl.rollout.groups import Ticket, play_pool  # noqa: E402
@@ -30,7 +32,8 @@ from gui_rl.rollout.simulated import SimulatedClient, Simulation  # noqa: E402
 
 
 def one_step() -> None:
-    """Two updates on the pools of three tasks."""
+    """Two updates on the pools of three tasks, of a dense model split by `fsdp` and of a mixture of experts split by
+    `expert`."""
     shape = BatchShape(rows=8, row_length=64, row_patches=96, micro_batches=2)
     config = MRPOConfig(group=4, oversample=2, shape=shape, max_lag=1)
 
@@ -40,22 +43,31 @@ def one_step() -> None:
         return await asyncio.gather(*(play_pool(client, Scripted(), ticket, 8, places) for ticket in tickets))
 
     filled = fill(asyncio.run(pools()), BufferState(), config, 0)
-    cfg, mesh = policy_config(), make_mesh()
-    update = make_update(make_train_step(cfg, loss_config(config), OPTIMIZER, mesh), cfg, config, mesh)
-    state = init_state(cfg, OPTIMIZER, 0, mesh)
-    for _ in range(2):
-        state, metrics = update(state, filled)
-    whole = jax.jit(lambda tree: tree, out_shardings=jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec()))
-    params = [np.asarray(leaf).ravel().tolist() for leaf in jax.tree.leaves(whole(state.params))]
-    split = sum(not leaf.sharding.is_fully_replicated for leaf in jax.tree.leaves(state.params))
+
+    def updated(cfg, mesh, rules) -> dict:
+        """Parameters, metrics, and how many parameters are spread over the mesh."""
+        step = make_train_step(cfg, loss_config(config), OPTIMIZER, mesh, rules)
+        update = make_update(step, cfg, config, mesh)
+        state = init_state(cfg, OPTIMIZER, 0, mesh, rules)
+        for _ in range(2):
+            state, metrics = update(state, filled)
+        whole = jax.jit(lambda tree: tree, out_shardings=NamedSharding(mesh, PartitionSpec()))(state.params)
+        params = [np.asarray(leaf.addressable_data(0)).ravel().tolist() for leaf in jax.tree.leaves(whole)]
+        split = sum(not leaf.sharding.is_fully_replicated for leaf in jax.tree.leaves(state.params))
+        return {"params": params, "metrics": metrics, "split": split}
+
+    more = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "router_aux_loss_coef": 0.1}
+    dense = policy_config()
+    experts = dataclasses.replace(dense, text=dataclasses.replace(dense.text, **more))
+    found = {}
+    for name, cfg in (("fsdp", dense), ("expert", experts)):
+        found[name] = updated(cfg, make_mesh(**{"fsdp": 1, name: jax.device_count()}), RULES[name])
     if jax.process_index() == 0:
-        print(json.dumps({"samples": len(filled.samples), "split": split, "params": params, "metrics": metrics}))
+        print(json.dumps({"samples": len(filled.samples), **found}))
 
 
 def meshes() -> None:
     """Trained on four devices, sampled on two others; the same tokens as on one device, after every move."""
-    import dataclasses
-
     from gui_rl.model.config import preset
     from gui_rl.model.params import ShardingRules
     from gui_rl.prompt.context import TINY_CONTEXT
