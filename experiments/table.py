@@ -19,6 +19,7 @@ import asyncio
 import dataclasses
 import json
 import os
+import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -51,16 +52,16 @@ class Sizes:
       screens: synthesised screenshots for grounding.
     """
 
-    demonstrations: int = 80
-    sft_steps: int = 90
+    demonstrations: int = 60
+    sft_steps: int = 80
     rl_steps: int = 24
     rl_tasks: int = 6
     group: int = 6
     oversample: int = 2
-    evaluation: int = 60
+    evaluation: int = 50
     longest: int = 1
     questions: int = 30
-    screens: int = 150
+    screens: int = 100
 
 
 SIZES = {
@@ -300,7 +301,7 @@ def rows(result: Mapping[str, Any]) -> dict[str, tuple[list[str], list[list[str]
 
 def show(result: Mapping[str, Any], console: Console | None = None) -> None:
     """Prints a result: ours, differences, the paper's rows."""
-    console = console or Console()
+    console = console or Console(width=None if sys.stdout.isatty() else 160)
     console.print(f"{result['name']}: {result['title']} ({result['source']})", highlight=False)
     for title, (heads, lines) in rows(result).items():
         printed = Printed(title=title)
