@@ -54,6 +54,15 @@ def cosine_metrics(gradients: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
+def layers(tree: Any) -> list[str]:
+    """The layers' names of parameters (arrays, or their shapes), as in `layer_cosines`, "all" last."""
+    found: dict[str, None] = {}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        names = [str(getattr(entry, "key", entry)) for entry in path]
+        found |= dict.fromkeys(name for name, _ in _layers(names, np.empty((*leaf.shape[:1], 0))))
+    return [*found, "all"]
+
+
 def _layers(names: list[str], array: np.ndarray) -> list[tuple[str, np.ndarray]]:
     """(layer, its part of the array)."""
     for at, name in enumerate(names):

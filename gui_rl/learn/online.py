@@ -221,6 +221,7 @@ async def train(
     report: Callable[[StepReport], Awaitable[None]],
     policy: Callable[[Any], Any] | None = None,
     play: Callable[[Ticket, int], Awaitable[Pool]] | None = None,
+    lease: Mapping[str, Any] | None = None,
 ) -> TrainState:
     """Trains from the state's step to `config.steps`.
 
@@ -238,6 +239,7 @@ async def train(
         parameters moved to the sampler's mesh (`make_mover`). What it gives must not share buffers with the state where
         `config.max_lag` is not 0; by default it is the state's own parameters, or then a copy of them.
       play: `(ticket, step) -> pool`, where not full episodes in the environments are played (`make_play_stored`).
+      lease: options of the sessions (`rollout.episode.play_group`), e.g. `{"tools": True}`.
     """
     if policy is None:
         policy = (lambda trained: jax.tree.map(jnp.copy, trained)) if config.max_lag else (lambda trained: trained)
@@ -252,7 +254,7 @@ async def train(
     def play_full(ticket: Ticket, number: int) -> Awaitable[Pool]:
         return play_pool(
             client, agent, ticket, config.group * config.oversample, places, run=f"rl{number}",
-            first=config.group if config.lazy else None, deadline_s=config.deadline_s, transport=transport,
+            first=config.group if config.lazy else None, deadline_s=config.deadline_s, transport=transport, lease=lease,
         )  # fmt: skip
 
     def draw(number: int, count: int, *more: int) -> list[Ticket]:
