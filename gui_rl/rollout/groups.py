@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from gui_rl.data.schema import Episode
 from gui_rl.rollout.agents import Agent
@@ -58,6 +58,7 @@ async def play_pool(
     run: str = "",
     deadline_s: float = 300.0,
     transport: Transport | None = None,
+    lease: Mapping[str, Any] | None = None,
     tick: Callable[[Episode], None] = lambda episode: None,
 ) -> Pool:
     """Plays `size` episodes of a ticket. The deadline counts from when the first of them has its place (R28).
@@ -65,6 +66,7 @@ async def play_pool(
     An episode that had no turn before the deadline says nothing about the policy: it is lost, not failed.
 
     first: play so many, and the others (with a deadline of their own) only where those do not show both outcomes.
+    lease: see `play_group`.
     """
     specs = [Spec(ticket.suite, ticket.task, ticket.seed, copy, run) for copy in range(size)]
     parts = [specs] if first is None else [specs[:first], specs[first:]]
@@ -74,7 +76,7 @@ async def play_pool(
         if len(scored) == first and len({episode.success for episode in scored}) == 2:
             break
         episodes = await play_group(
-            client, agent, part, places, deadline_s=deadline_s, transport=transport, tick=tick
+            client, agent, part, places, deadline_s=deadline_s, transport=transport, lease=lease, tick=tick
         )  # fmt: skip
         scored += [episode for episode in episodes if episode.scored and episode.turns]
         played += len(part)
