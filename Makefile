@@ -6,7 +6,7 @@ BENCHES := policy rollout logprob_memory hf_load rl_utilisation rl_resume data_c
 # Compiled programs are kept between runs: a second start does not compile again.
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 
-.PHONY: help quickstart test bench lint clean
+.PHONY: help quickstart tables test bench lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
@@ -14,6 +14,10 @@ help: ## list the targets
 quickstart: ## train and evaluate the tiny policy, then write runs/quickstart/report.html
 	@scripts/setup.sh env
 	@$(BIN)/gui-rl quickstart
+
+tables: ## run every table of the papers at tiny scale and write docs/tables/; hours, goes on where it was
+	@scripts/setup.sh env
+	@$(BIN)/gui-rl run tables
 
 test: ## run every test, lint and layout checks included
 	@scripts/setup.sh env,dev

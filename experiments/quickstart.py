@@ -19,7 +19,6 @@ import dataclasses
 import json
 import os
 import resource
-import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,17 +29,14 @@ import psutil
 
 from env_servers.server import ServerConfig, running_server
 from env_servers.suites.virtual.app import SEEDS
+from experiments.trainer import Trainer, begun
 from gui_rl.data.schema import Episode
 from gui_rl.data.store import EpisodeSource, write_episodes
 from gui_rl.data.trajectory_files import write_trajectory
 from gui_rl.errors import UserError
 from gui_rl.evaluate.suites import FAMILIES, Score, evaluate, evaluation_specs, tasks_of
-from gui_rl.learn import checkpoint, online, optim, sft
-from gui_rl.learn.losses import LossConfig
-from gui_rl.learn.state import TrainState, abstract_state, init_state, make_mesh, state_shardings
-from gui_rl.learn.step import make_train_step
+from gui_rl.learn import online, sft
 from gui_rl.model import hf
-from gui_rl.model.params import ShardingRules
 from gui_rl.prompt.context import TINY_CONTEXT
 from gui_rl.prompt.tokenizer import Tokenizer
 from gui_rl.report.manifest import write_manifest
@@ -138,7 +134,7 @@ class _Quickstart:
         self.tokenizer = Tokenizer.load("gui-tiny")
         self.prompts = Prompts(self.tokenizer, TINY_CONTEXT)
         self.cfg, self.base = hf.load(config.base)
-        self.mesh = make_mesh()
+        self.trainer = Trainer(self.cfg)
         self.engine = Engine(self.cfg, self.base, self.tokenizer, engine_config(TINY_CONTEXT))
 
     async def run(self, url: str, token: str) -> None:
@@ -211,57 +207,33 @@ class _Quickstart:
         self._put("collect", {"path": str(data), "kept": len(good), "dropped": len(episodes) - len(good)}, began)
 
     async def _sft(self) -> Any:
-        config = self.config.sft
-        rates = [optim.learning_rate(r, config.steps, config.warmup) for r in (config.muon_rate, config.adam_rate)]
-        optimizer = optim.muon(self.cfg, *rates)
-        directory = self.path / "checkpoints" / "sft"
-        if "sft_trained" not in self.stages.done:
-            began = time.monotonic()
-            state = self._state(optimizer, self.base, directory, "sft_train")
-            step = make_train_step(self.cfg, LossConfig(), optimizer, self.mesh)
+        config, directory = self.config.sft, self.path / "checkpoints" / "sft"
+        if "sft_trained" in self.stages.done:
+            return self.trainer.finished(directory)
+        started = time.monotonic()
+        done = self._begun("sft", directory)
+        with self.progress.stage("SFT", total=config.steps, done=done) as stage:
+
+            async def report(number: int, values: Mapping[str, float], params: Any) -> None:
+                if self._probed(number, config.steps):
+                    values = {**values, **await self._probe(params)}
+                self.log.log("sft", number, values)
+                stage.advance(loss=values["loss"])
+
             source = EpisodeSource(self.stages.done["collect"]["path"])
-            stopped = threading.Event()
-            with self.progress.stage("SFT", total=config.steps, done=int(state.step)) as stage:
-                loop = asyncio.get_running_loop()
-
-                def report(number: int, metrics: Mapping, state: TrainState) -> None:
-                    if stopped.is_set():  # Ctrl-C: the thread ends here
-                        raise InterruptedError
-                    values = {name: float(value) for name, value in metrics.items()}
-                    if self._probed(number, config.steps):
-                        values |= asyncio.run_coroutine_threadsafe(self._probe(state.params), loop).result()
-                    self.log.log("sft", number, values)
-                    stage.advance(loss=values["loss"])
-
-                try:
-                    state = await asyncio.to_thread(
-                        sft.train, state, step, source, self.cfg, config, self.mesh, directory, report
-                    )
-                except asyncio.CancelledError:
-                    stopped.set()
-                    raise
-            self._put("sft_trained", {"steps": config.steps}, began)
-            return state.params
-        return self._restore(optimizer, directory).params
+            params = await self.trainer.sft(self.base, source, config, directory, report)
+        self._put("sft_trained", {"steps": config.steps}, started)
+        return params
 
     async def _rl(self, params) -> Any:
-        config = self.config.rl
-        updates, warmup = config.steps * config.epochs, config.warmup * config.epochs
-        rates = [optim.learning_rate(rate, updates, warmup) for rate in (config.muon_rate, config.adam_rate)]
-        optimizer = optim.muon(self.cfg, *rates)
-        directory = self.path / "checkpoints" / "rl"
+        config, directory = self.config.rl, self.path / "checkpoints" / "rl"
         if "rl_trained" in self.stages.done:
-            return self._restore(optimizer, directory).params
-        began = time.monotonic()
-        state = self._state(optimizer, params, directory, "rl_train")
-        families = tuple(self.tasks)
-        apart = len(families) if config.phases == "project" else 1
-        step = make_train_step(self.cfg, online.loss_config(config), optimizer, self.mesh, families=apart)
-        reference = online.make_reference(self.cfg, self.mesh, params)
-        update = online.make_update(step, self.cfg, config, self.mesh, reference, families)
+            return self.trainer.finished(directory)
+        started = time.monotonic()
+        done = self._begun("rl", directory, config.epochs)
         agent = PolicyAgent(self.engine, self.prompts, SamplingParams(1.0))
         totals = dict(self.stages.done.get("groups", {"kept": 0, "swapped": 0, "empty": 0}))
-        with self.progress.stage("MRPO", total=config.steps, done=int(state.step)) as stage:
+        with self.progress.stage("MRPO", total=config.steps, done=done) as stage:
 
             async def report(done: online.StepReport) -> None:
                 groups = {name: done.metrics[f"groups_{name}"] for name in ("kept", "swapped", "empty")}
@@ -278,13 +250,10 @@ class _Quickstart:
                 self.log.log("rl", done.step, values, phase=family)
                 stage.advance(metrics=done.metrics)
 
-            state = await online.train(
-                state, update, agent, self.client, self.tasks, SEEDS["train"][: len(SEEDS["train"]) // 2], config,
-                directory, report,
-            )  # fmt: skip
+            params = await self.trainer.online(params, agent, self.client, self.tasks, config, directory, report)
         self.stages.done["groups"] = totals
-        self._put("rl_trained", {"steps": config.steps}, began)
-        return state.params
+        self._put("rl_trained", {"steps": config.steps}, started)
+        return params
 
     # --- helpers
     def _probed(self, step: int, steps: int) -> bool:
@@ -307,16 +276,12 @@ class _Quickstart:
                 self.client, agent, specs, script=True, keep_final=True, tick=lambda _: stage.advance()
             )
 
-    def _state(self, optimizer, params, directory: Path, stage: str) -> TrainState:
-        if checkpoint.steps(directory):
-            state = self._restore(optimizer, directory)
-            self.log.rewind(stage.split("_")[0], int(state.step))
-            return state
-        return init_state(self.cfg, optimizer, self.config.seed, self.mesh, params=params)
-
-    def _restore(self, optimizer, directory: Path) -> TrainState:
-        where = state_shardings(self.cfg, optimizer, self.mesh, ShardingRules())
-        return checkpoint.restore(directory, checkpoint.sharded_like(abstract_state(self.cfg, optimizer), where)).state
+    def _begun(self, stage: str, directory: Path, updates: int = 1) -> int:
+        """Steps that are done already; what was logged after them is dropped."""
+        done = begun(directory, updates)
+        if done:
+            self.log.rewind(stage, done)
+        return done
 
     def _show(self, name: str, episodes: list[Episode]) -> None:
         for family in FAMILIES:

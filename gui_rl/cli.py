@@ -96,7 +96,7 @@ def experiments() -> dict[str, str]:
     package = importlib.import_module("experiments")
     found = {}
     for module in pkgutil.walk_packages(package.__path__, "experiments."):
-        if not module.ispkg:
+        if not module.ispkg and module.name.removeprefix("experiments.") not in package.SHARED:
             found[module.name.removeprefix("experiments.").replace(".", "/")] = module.name
     return found
 

@@ -1,0 +1,1 @@
+"""What the papers leave out: questions of their methods that no table of theirs answers."""
