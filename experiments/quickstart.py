@@ -41,7 +41,7 @@ from gui_rl.prompt.context import TINY_CONTEXT
 from gui_rl.prompt.tokenizer import Tokenizer
 from gui_rl.report.manifest import write_manifest
 from gui_rl.report.metrics import RunLog
-from gui_rl.report.progress import Progress, headline
+from gui_rl.report.progress import Progress
 from gui_rl.report.report import write_report
 from gui_rl.rollout.agents import Agent, PolicyAgent, Prompts, RandomAgent, ScriptAgent
 from gui_rl.rollout.engine import Engine, engine_config
@@ -248,7 +248,7 @@ class _Quickstart:
                     values |= await self._probe()
                 family = done.families[0] if len(done.families) == 1 else "mix"
                 self.log.log("rl", done.step, values, phase=family)
-                stage.advance(**headline(done.metrics))
+                stage.advance(metrics=done.metrics)
 
             params = await self.trainer.online(params, agent, self.client, self.tasks, config, directory, report)
         self.stages.done["groups"] = totals

@@ -36,8 +36,8 @@ class Batch:
       advantage: advantage of the target token.
       behaviour_logp: log-probability (nats) of the target under the policy that sampled it.
       teacher_logp: log-probability (nats) of the target under the teacher.
-      teacher_hidden: the teacher's hidden state (after its last norm) at the position; with it and the teachers' heads
-        the divergence is exact over the vocabulary. None where that is not asked for.
+      teacher_hidden: the teacher's hidden state (after its last norm) at the position, padded to the widest teacher's;
+        with it and the teachers' heads the divergence is exact over the vocabulary. None where that is not asked for.
       teacher: which teacher it is of; None likewise.
     """
 

@@ -7,10 +7,10 @@ The loop, once a step:
    episodes under way continue with the weights of each moment.
 3. The buffer makes a group of n out of each pool: kept, swapped or empty (`select_group`). A pool too small for a group
    is played again in a later round of its family.
-4. Rewards minus the group's mean become advantages; every turn of every member is a sample, with the ids and the
-   log-probabilities it was sampled with (token-ID transport). Where the divergence from a reference policy counts, the
-   reference scores the samples, and those of empty groups too: a task that is always failed has no advantage that could
-   bring it back. In the reference's place may stand teachers that are routed by platform (UI-MOPD, `make_teach`).
+4. Rewards minus the group's mean become advantages, and every turn of every member a sample (`mrpo.fill`). Where the
+   divergence from a reference policy counts, the reference scores the samples, and those of empty groups too: a task
+   that is always failed has no advantage that could bring it back. In the reference's place may stand teachers that are
+   routed by platform (UI-MOPD, `make_teach`).
 5. One optimisation step, in a thread; the sampler gets the new weights under the next version.
 So the batch of step s holds tokens of versions s - max_lag to s and no others, a step's tasks are of its own phase, and
 what is trained on in which step does not depend on which episode happens to end first. A pool may hold trajectories of
@@ -26,27 +26,23 @@ import dataclasses
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from gui_rl.data.batch import Batch
-from gui_rl.data.packing import Sample
-from gui_rl.data.samples import BatchShape, family_batches, micro_batches, turn_sample
+from gui_rl.data.samples import family_batches, micro_batches
 from gui_rl.data.schema import Episode
 from gui_rl.errors import UserError
 from gui_rl.learn import checkpoint
-from gui_rl.learn.advantages import Aggregation, aggregation_weights, group_advantages
-from gui_rl.learn.buffer import BufferState, SwapWeights, select_group
+from gui_rl.learn.buffer import BufferState
 from gui_rl.learn.losses import LossConfig
-from gui_rl.learn.measured import Meter, rollout_metrics
-from gui_rl.learn.rewards import rule_reward, teacher_mask
-from gui_rl.learn.schedule import PhaseMode, device_phases, draw_tasks, unstable_tasks
+from gui_rl.learn.measured import Meter
+from gui_rl.learn.mrpo import Benefits, Filled, MRPOConfig, fill, informative
+from gui_rl.learn.schedule import device_phases, draw_tasks, unstable_tasks
 from gui_rl.learn.state import TrainState
 from gui_rl.learn.step import TrainStep, make_scorer, place, process_rows
-from gui_rl.learn.teachers import Teaching
 from gui_rl.model.config import ModelConfig
 from gui_rl.rollout.agents import PolicyAgent
 from gui_rl.rollout.env_client import EnvClient
@@ -58,79 +54,6 @@ REMEMBERED = 4
 
 
 @dataclasses.dataclass(frozen=True)
-class MRPOConfig:
-    """Settings of MRPO. The paper states neither n, k, the learning rate nor the stage length: these are ours.
-
-    Attributes:
-      steps: optimisation steps.
-      group, oversample: n trajectories a group, k: a pool has k*n.
-      tasks: tasks a step.
-      explore: share of the tasks that are drawn from all of the family; the others are drawn from those whose recent
-        rollouts had both outcomes (`unstable_tasks`; figure 8a). 1 draws from all tasks alone.
-      epochs: optimiser updates on each step's trajectories; from the second on, the ratio to the sampler is clipped.
-      phases, stage_steps: how the device families alternate (`device_phases`).
-      max_lag: how many versions older than the policy that is trained a sample may be. 0: rollout and training take
-        turns. Above 0 they overlap, and `loss_config` corrects for the difference.
-      lazy: play the first n of a pool, and the other (k-1)n only where those came out all alike: the same groups in
-        distribution for fewer episodes. Not where the whole pool is looked at (baseline "pool", "horvitz_thompson").
-      refill: further pools that a step may play where pools of its own are constant (dynamic sampling, with this cap).
-      retries: how often a pool that the environment left too small for a group is played again before it is dropped.
-      muon_rate, adam_rate, warmup: peaks of the cosine schedules of the matrices and of the rest (tables, norms), and
-        steps of linear warm-up.
-      baseline: what the reward is compared with: the mean of the "group" of n, or of the "pool" of k*n, which no
-        selection has touched.
-      swap_weights: "none" (the paper) or "horvitz_thompson", which undoes the swap's bias.
-      aggregation: what the policy-gradient mean is taken over.
-      kl: coefficient of the reverse KL divergence from the reference policy, the mean over all tokens; 0 needs none.
-      teaching: teachers instead of the reference (UI-MOPD); None: there are none.
-      reward: "outcome" (success, less the parse penalty), or UI-MOPD's "rule" for single steps on stored states, where
-        the episode's score is the agreement of its action.
-      parse_penalty: taken off the reward of a trajectory that held any response without a valid call, once.
-      parallel: episodes at a time.
-      deadline_s: wall-clock limit of a pool's rollout, from its first episode on, seconds.
-      checkpoint_every: steps between checkpoints; one is always made at the end.
-      seed: of tasks, seeds and subsamples.
-      shape: rows of a micro-batch.
-    """
-
-    steps: int = 90
-    group: int = 8
-    oversample: int = 2
-    tasks: int = 6
-    explore: float = 0.5
-    epochs: int = 1
-    phases: PhaseMode = "cycle"
-    stage_steps: int = 2
-    max_lag: int = 2
-    lazy: bool = False
-    refill: int = 0
-    retries: int = 2
-    muon_rate: float = 8e-4
-    adam_rate: float = 1.6e-4
-    warmup: int = 2
-    baseline: Literal["group", "pool"] = "group"
-    swap_weights: SwapWeights = "none"
-    aggregation: Aggregation = "token"
-    kl: float = 0.0
-    teaching: Teaching | None = None
-    reward: Literal["outcome", "rule"] = "outcome"
-    parse_penalty: float = 0.3
-    parallel: int = 32
-    deadline_s: float = 120.0
-    checkpoint_every: int = 10
-    seed: int = 0
-    shape: BatchShape = BatchShape()
-
-    def __post_init__(self):
-        if self.lazy and (self.baseline == "pool" or self.swap_weights != "none"):
-            raise UserError(
-                "lazy pools are not played whole: use them with the baseline `group` and swap_weights `none`, or not"
-            )
-        if self.kl and self.teaching is not None:
-            raise UserError("kl is the reference's coefficient, teaching.scale the teachers': give one of the two")
-
-
-@dataclasses.dataclass(frozen=True)
 class StepReport:
     """What happened in one step, for logs and curves."""
 
@@ -139,16 +62,6 @@ class StepReport:
     metrics: Mapping[str, float]
     episodes: Sequence[Episode]
     tickets: Sequence[Ticket] = ()
-
-
-class Filled(NamedTuple):
-    """What `fill` makes of a step's pools: samples, their families and group keys, the buffer, and what to log."""
-
-    samples: list[Sample]
-    families: list[str]
-    buffer: BufferState
-    metrics: dict[str, float]
-    groups: Sequence[str] = ()
 
 
 Update = Callable[[TrainState, Filled], tuple[TrainState, dict[str, float]]]
@@ -174,6 +87,7 @@ def make_update(
     reference: Callable[[Batch], Batch] = lambda batch: batch,
     families: Sequence[str] = (),
     teach: Callable[[Filled], Filled] = lambda filled: filled,
+    diagnose: Callable[[TrainState, Filled], Mapping[str, float]] | None = None,
 ) -> Update:
     """What `train` does with the samples of a step.
 
@@ -185,13 +99,20 @@ def make_update(
       reference: fills in `teacher_logp` of a placed batch (`make_reference`), where `config.kl` is not 0.
       families: the families in order; only needed for the phases "project".
       teach: marks the samples for `config.teaching` (`make_teach`); what it adds to the metrics is logged.
+      diagnose: what to measure before the update, every `config.cosines_every` steps (`evaluate.diagnostics.Cosines`);
+        it is told every step, so that it knows the latest samples of each family.
+    Raises:
+      UserError: where `config.cosines_every` asks for what `diagnose` does not measure.
     """
+    if config.cosines_every and diagnose is None:
+        raise UserError("cosines_every asks for the gradients' cosines, and nothing here measures them: set it to 0")
     shapes: set[tuple[int, ...]] = set()
 
     def update(state: TrainState, filled: Filled) -> tuple[TrainState, dict[str, float]]:
         if not filled.samples:  # every pool was constant: the step passes without an update
             return state.replace(step=state.step + config.epochs), {}
         filled = teach(filled)
+        told = {} if diagnose is None else diagnose(state, filled)
         if config.phases == "project":
             batch = family_batches(filled.samples, filled.families, families, cfg, config.shape)
         else:
@@ -204,7 +125,7 @@ def make_update(
         for _ in range(config.epochs):
             state, measured = step(state, batch)
             metrics = metrics or {name: float(value) for name, value in measured.items()}
-        return state, {**filled.metrics, **metrics} | {"train_compile_count": float(len(shapes))}
+        return state, {**filled.metrics, **told, **metrics} | {"train_compile_count": float(len(shapes))}
 
     return update
 
@@ -240,7 +161,11 @@ async def train(
         `config.max_lag` is not 0; by default it is the state's own parameters, or then a copy of them.
       play: `(ticket, step) -> pool`, where not full episodes in the environments are played (`make_play_stored`).
       lease: options of the sessions (`rollout.episode.play_group`), e.g. `{"tools": True}`.
+    Raises:
+      UserError: for the reward "path" with R_tool where no tools are offered.
     """
+    if config.reward == "path" and config.path.tool_weight and not (lease or {}).get("tools"):
+        raise UserError("the reward `path` is for the use of tools: offer them, or set path.tool_weight to 0")
     if policy is None:
         policy = (lambda trained: jax.tree.map(jnp.copy, trained)) if config.max_lag else (lambda trained: trained)
     phases = device_phases(config.steps, config.phases, tuple(tasks), config.stage_steps)
@@ -261,6 +186,10 @@ async def train(
         unstable = unstable_tasks(buffer.recent)
         return draw_tasks(tasks, phases[number], seeds, count, [config.seed, number, *more], unstable, config.explore)
 
+    benefits: Benefits = {}
+    if config.reward == "path":
+        suites = sorted({suite for pairs in tasks.values() for suite, _ in pairs})
+        benefits = {(suite, task.id): task.tool_beneficial for suite in suites for task in await client.tasks(suite)}
     rounds = Rounds(play or play_full)
     with checkpoint.Checkpoints(directory) as checkpoints:
         try:
@@ -287,7 +216,7 @@ async def train(
                 buffer = buffer.end(number, again)
 
                 def learn(state: TrainState, pools: Sequence[Pool], buffer: BufferState, number: int):
-                    filled = fill(pools, buffer, config, number)
+                    filled = fill(pools, buffer, config, number, benefits)
                     return filled, *update(state, filled)
 
                 filled, state, metrics = await asyncio.to_thread(learn, state, pools, buffer, number)
@@ -308,93 +237,7 @@ async def train(
     return state
 
 
-def informative(pool: Pool) -> bool:
-    """Whether both outcomes are in the pool."""
-    return 0 < sum(pool.outcomes) < len(pool.outcomes)
-
-
 def make_reference(cfg: ModelConfig, mesh, params) -> Callable[[Batch], Batch]:
     """What scores a batch under fixed parameters, for `make_update`."""
     score = make_scorer(cfg, mesh)
     return lambda batch: batch.replace(teacher_logp=score(params, batch))
-
-
-def rewards(episode: Episode, config: MRPOConfig) -> dict[str, float]:
-    """The reward by component: 1 for success; less `parse_penalty`, once a trajectory, where a response held no valid
-    call (R19); or the rule reward."""
-    failed = any(turn.parse_error for turn in episode.turns)
-    if config.reward == "rule":
-        return {"rule": rule_reward(None if failed else episode.score)}
-    return {"outcome": float(episode.success), "format": -config.parse_penalty * failed}
-
-
-def reward(episode: Episode, config: MRPOConfig) -> float:
-    """The whole reward."""
-    return sum(rewards(episode, config).values())
-
-
-def fill(pools: Sequence[Pool], buffer: BufferState, config: MRPOConfig, number: int) -> Filled:
-    """Groups, advantages and samples of step `number`: a pure function. A pool too small for a group gives none."""
-    members: list[tuple[Episode, float, float, float, str]] = []  # episode, advantage, weight, weight of KL, group
-    counts = {"kept": 0, "swapped": 0, "empty": 0, "short": 0}
-    for index, pool in enumerate(pools):
-        if len(pool.episodes) < config.group:
-            counts["short"] += 1
-            continue
-        seed = int(np.random.default_rng([config.seed, number, index]).integers(2**31))
-        group = select_group(
-            seed, pool.outcomes, config.group, config.swap_weights, "first" if config.lazy else "random"
-        )
-        chosen = [pool.episodes[i] for i in group.indices]
-        taught = _kl_weight(pool, config)
-        if not chosen and taught:
-            members += [(episode, 0.0, 0.0, taught, pool.key) for episode in pool.episodes[: config.group]]
-        if chosen:
-            advantages = _advantages(pool, group.indices, group.weights, config)
-            for episode, advantage, weight in zip(chosen, advantages, group.weights, strict=True):
-                members.append((episode, float(advantage), float(weight), taught, pool.key))
-        counts[group.status] += 1
-        buffer = buffer.record(group.status)
-    turns = [(owner, index) for owner, (episode, *_) in enumerate(members) for index in range(len(episode.turns))]
-    samples: list[Sample] = []
-    if turns:
-        lengths = [len(members[owner][0].turns[index].response_ids) for owner, index in turns]
-        weights = aggregation_weights(lengths, [owner for owner, _ in turns], config.aggregation)
-        for (owner, index), weight in zip(turns, weights, strict=True):
-            episode, advantage, importance, taught, _ = members[owner]
-            samples.append(
-                turn_sample(
-                    episode,
-                    index,
-                    pg_weight=float(weight * importance),
-                    advantage=advantage,
-                    behaviour_logp=np.asarray(episode.turns[index].behaviour_logp, np.float32),
-                    kl_weight=taught,
-                )
-            )
-    families, keys = [members[owner][0].device for owner, _ in turns], [members[owner][-1] for owner, _ in turns]
-    parts = [rewards(episode, config) for pool in pools for episode in pool.episodes]
-    metrics = rollout_metrics(pools, parts, number) | {f"groups_{name}": float(n) for name, n in counts.items()}
-    if members:
-        metrics["advantage_size"] = float(np.mean([abs(advantage) for _, advantage, *_ in members]))
-    if config.teaching is not None:
-        metrics["taught"] = float(np.mean([_kl_weight(pool, config) for pool in pools if pool.episodes] or [0.0]))
-    return Filled(samples, families, buffer, metrics, keys)
-
-
-def _kl_weight(pool: Pool, config: MRPOConfig) -> float:
-    """Weight of a group's divergence: 1 where there is one to minimise, but for UI-MOPD's mask. The mask is of the
-    whole pool's mean reward, before anything is selected or filtered (R21)."""
-    if config.teaching is None or config.teaching.threshold is None:
-        return 1.0 if config.kl or config.teaching is not None else 0.0
-    return teacher_mask([reward(episode, config) for episode in pool.episodes], config.teaching.threshold)
-
-
-def _advantages(pool: Pool, indices: Sequence[int], weights: Sequence[float], config: MRPOConfig) -> Sequence[float]:
-    """Of the chosen members: reward minus the baseline."""
-    chosen = [pool.episodes[i] for i in indices]
-    values = [reward(episode, config) for episode in chosen]
-    if config.baseline == "pool":
-        return np.subtract(values, np.mean([reward(episode, config) for episode in pool.episodes]))
-    outcomes = [float(episode.success) for episode in chosen]
-    return group_advantages(values, outcomes=outcomes, weights=weights).per_trajectory

@@ -7,8 +7,13 @@ component, so that a run can log them apart. Raw outcomes decide what counts as 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+LengthForm = Literal["paper", "linear", "quartile", "inverse"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,23 @@ class PathReward:
     shaped: float
 
 
+def _as_published(taken: int, steps: Sequence[int], max_steps: int) -> float:
+    mean = sum(steps) / len(steps)
+    if taken < mean:
+        return 1.0 + (mean - taken) / mean
+    return math.exp(-(taken - mean) / (max_steps - mean)) if mean < max_steps else 1.0
+
+
+LENGTHS: Mapping[LengthForm, Callable[[int, Sequence[int], int], float]] = {
+    "paper": _as_published,
+    "linear": lambda taken, steps, max_steps: 1 - taken / max_steps,
+    "quartile": lambda taken, steps, max_steps: float(taken <= np.quantile(steps, 0.25)),
+    "inverse": lambda taken, steps, max_steps: 1 / taken,
+}
+"""Forms of R_length for a success of so many steps, the steps of its whole group, and S_max: the paper's, and others to
+compare it with, of which "linear" and "inverse" do not look at the group."""
+
+
 def tool_efficient_path(
     success: Sequence[bool],
     steps: Sequence[int],
@@ -37,6 +59,7 @@ def tool_efficient_path(
     max_steps: int,
     tool_weight: float = 0.4,
     length_weight: float = 0.2,
+    form: LengthForm = "paper",
 ) -> list[PathReward]:
     """ToolCUA's tool-efficient path reward for every trajectory of a group (2605.12481: lambda 0.4, beta 0.2).
 
@@ -49,6 +72,7 @@ def tool_efficient_path(
       tool_beneficial: +1 where tools help on this task, -1 where they do not.
       max_steps: the task's step limit `S_max`.
       tool_weight, length_weight: the factors lambda and beta.
+      form: of R_length; another than the paper's is one of `LENGTHS`.
     Raises:
       ValueError: for lengths that differ, an empty group, a benefit that is not +1 or -1, or more steps than the limit.
     """
@@ -58,17 +82,13 @@ def tool_efficient_path(
         raise ValueError(f"tool_beneficial must be +1 or -1, not {tool_beneficial!r}")
     if max(steps) > max_steps:
         raise ValueError(f"a trajectory has {max(steps)} steps but the task's limit is {max_steps}")
-    mean = sum(steps) / len(steps)
     rewards = []
     for won, taken, calls in zip(success, steps, tool_calls, strict=True):
         if not won:
             rewards.append(PathReward(0.0, 0.0, 0.0, 0.0))
             continue
         tool = float(calls > 0 if tool_beneficial > 0 else calls == 0)
-        if taken < mean:
-            length = 1.0 + (mean - taken) / mean
-        else:
-            length = math.exp(-(taken - mean) / (max_steps - mean)) if mean < max_steps else 1.0
+        length = LENGTHS[form](taken, steps, max_steps)
         rewards.append(PathReward(1.0, tool, length, 1.0 + tool_weight * tool + length_weight * length))
     return rewards
 

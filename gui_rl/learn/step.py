@@ -69,7 +69,8 @@ def make_train_step(
       specs: of what is trained, where that is not the policy itself.
       view: `(frozen, trained) -> the policy's parameters`, pure; by default the trained ones.
       frozen: parameters that no step changes, placed as they are to be used.
-      heads: the teachers' output matrices, for the exact divergence (`LossConfig.kl_estimator` "full").
+      heads: the teachers' output matrices, for the exact divergence (`LossConfig.kl_estimator` "full"), of any
+        width each.
     Returns:
       A function of `(state, batch)`. It takes over the buffers of `state`. Its metrics are float32 scalars: `loss`;
       `ce`, `pg`, `kl` (each stream's weighted mean, unscaled) and their denominators `weight_ce`, `weight_pg`,
@@ -121,17 +122,25 @@ def make_train_step(
 
 
 def make_gradient(
-    cfg: ModelConfig, loss_config: LossConfig, mesh: Mesh, rules: ShardingRules | None = None
+    cfg: ModelConfig,
+    loss_config: LossConfig,
+    mesh: Mesh,
+    rules: ShardingRules | None = None,
+    heads: Sequence[Float[Array, "E V"]] = (),
 ) -> Callable[[Any, Batch], Any]:
-    """Compiles `(params, batch [A, B, ...]) -> the gradient of the composed loss`, float32; no step is taken."""
+    """Compiles `(params, batch [A, B, ...]) -> the gradient of the composed loss`, float32; no step is taken.
+
+    heads: as in `make_train_step`.
+    """
     rules = ShardingRules() if rules is None else rules
-    share = _make_share(cfg, loss_config, mesh, rules)
+    share = _make_share(cfg, loss_config, mesh, rules, bool(heads))
 
-    def gradient(params: Any, batch: Batch) -> Any:
+    def gradient(params: Any, batch: Batch, heads: Any) -> Any:
         weights, parts = global_weights(batch), len(batch.targets)
-        return accumulate(lambda params, micro: share(params, (), micro, weights, parts), params, batch)[1]
+        return accumulate(lambda params, micro: share(params, heads, micro, weights, parts), params, batch)[1]
 
-    return jax.jit(gradient, in_shardings=(None, batch_sharding(mesh, rules)))
+    compiled = jax.jit(gradient, in_shardings=(None, batch_sharding(mesh, rules), None))
+    return lambda params, batch: compiled(params, batch, tuple(heads))
 
 
 def _make_share(

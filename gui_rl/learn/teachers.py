@@ -96,7 +96,7 @@ class Teacher(Protocol):
 
 
 class LocalTeacher:
-    """A policy on its own mesh.
+    """A policy on its own mesh, of any size.
 
     Args:
       cfg, params: the teacher; its vocabulary is the student's.
@@ -240,6 +240,7 @@ def teach(
       seed: of random routing.
     """
     names = list(teachers)
+    widest = max((teacher.cfg.text.hidden_size for teacher in teachers.values() if _exact(teacher)), default=0)
     chosen = [route(names, platform, routing, group, seed) for platform, group in zip(platforms, groups, strict=True)]
     taught: list[Sample | None] = [None] * len(samples)
     for number, name in enumerate(names):
@@ -248,13 +249,20 @@ def teach(
             continue
         for index, marked in zip(mine, teachers[name].mark([samples[index] for index in mine]), strict=True):
             (branch,) = samples[index].branches
-            changes = {"teacher": number, "teacher_logp": marked.logp, "teacher_hidden": marked.hidden}
+            states = marked.hidden
+            if states is not None:  # one batch holds those of all teachers
+                states = np.pad(states, ((0, 0), (0, widest - states.shape[1])))
+            changes = {"teacher": number, "teacher_logp": marked.logp, "teacher_hidden": states}
             taught[index] = dataclasses.replace(samples[index], branches=(dataclasses.replace(branch, **changes),))
     return taught
 
 
+def _exact(teacher: Teacher) -> bool:
+    return getattr(teacher, "exact", False)
+
+
 class Told(Protocol):
-    """What `make_teach` reads and replaces; `online.Filled` is one."""
+    """What `make_teach` reads and replaces; `mrpo.Filled` is one."""
 
     samples: list[Sample]
     families: list[str]
@@ -265,7 +273,7 @@ class Told(Protocol):
 
 
 def make_teach(teachers: Mapping[str, Teacher], config: Teaching) -> Callable[[Told], Any]:
-    """The step between `online.fill` and the update: routed teachers mark every sample.
+    """The step between `mrpo.fill` and the update: routed teachers mark every sample.
 
     To the metrics it adds `kl/NAME` for each teacher: the mean of k3 over the tokens that it marked, an unbiased
     estimate of the reverse KL, nats a token, whatever the loss is.
@@ -281,7 +289,7 @@ def make_teach(teachers: Mapping[str, Teacher], config: Teaching) -> Callable[[T
         route(list(teachers), "", "unified")
     if config.estimator == "full":
         for name, teacher in teachers.items():
-            if not getattr(teacher, "exact", False):
+            if not _exact(teacher):
                 raise UserError(
                     f"teacher {name!r} gives log-probabilities only: make it a LocalTeacher with exact=True, or choose "
                     "another teaching.estimator (k2)"

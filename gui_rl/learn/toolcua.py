@@ -6,7 +6,7 @@ with advantages, rewards by component, and what to log.
 2. Single-turn RL on D_critical: at every stored step where GUI and tools meet, a group of responses is sampled; each is
    rewarded for deciding as the trajectory did (GUI or tool) and for the action itself; A = (r - mean) / std. No
    environment is needed: the states are those that were recorded.
-3. Online RL: R = R_fmt + R_acc + lambda R_tool + beta R_length (`path_rewards`), for `learn.online`.
+3. Online RL: R = R_fmt + R_acc + lambda R_tool + beta R_length (`path_rewards`), the reward "path" of `learn.mrpo`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gui_rl.data.samples import BatchShape, micro_batches, record_sample
 from gui_rl.data.schema import Episode, Turn, TurnRecord
 from gui_rl.learn import checkpoint
 from gui_rl.learn.advantages import group_advantages
-from gui_rl.learn.rewards import tool_efficient_path
+from gui_rl.learn.rewards import LengthForm, tool_efficient_path
 from gui_rl.learn.state import TrainState
 from gui_rl.learn.step import TrainStep, place
 from gui_rl.model.config import ModelConfig
@@ -251,8 +251,7 @@ class PathConfig:
     Attributes:
       tool_weight, length_weight: lambda and beta. Both 0: the arm that sees accuracy alone (`ACCURACY`).
       max_steps: S_max; where a trajectory is longer, its length takes its place.
-      parse_penalty: R_fmt is minus this, once a trajectory, where a response held no valid call; the paper's value is
-        not stated.
+      length: form of R_length; see `rewards.LENGTHS`.
       effective: a call counts for R_tool only if it succeeded and either changed the state or returned something. The
         paper counts every call, so that an idle one earns the reward too.
     """
@@ -260,7 +259,7 @@ class PathConfig:
     tool_weight: float = 0.4
     length_weight: float = 0.2
     max_steps: int = 30
-    parse_penalty: float = 0.3
+    length: LengthForm = "paper"
     effective: bool = False
 
 
@@ -303,6 +302,7 @@ def path_rewards(
     episodes: Sequence[Episode],
     tool_beneficial: int,
     config: PathConfig = PathConfig(),  # noqa: B008 - frozen
+    parse_penalty: float = 0.3,
 ) -> list[dict[str, float]]:
     """The reward by component of every trajectory of one group: `outcome` (R_acc), `format` (R_fmt), `tool`
     (lambda R_tool), `length` (beta R_length). Their sum is R. A pure function.
@@ -312,6 +312,8 @@ def path_rewards(
         subsample is drawn from it.
       tool_beneficial: +1 where tools help on this task, -1 where they do not.
       config: settings.
+      parse_penalty: R_fmt is minus this, once a trajectory, where a response held no valid call; the paper's value is
+        not stated.
     Raises:
       ValueError: for a benefit that is not +1 or -1.
     """
@@ -321,12 +323,13 @@ def path_rewards(
     counted = [tool_calls(episode) for episode in episodes]
     calls = [found.all - found.idle if config.effective else found.all for found in counted]
     parts = tool_efficient_path(
-        [episode.success for episode in episodes], steps, calls, tool_beneficial, max(config.max_steps, max(steps))
-    )
+        [episode.success for episode in episodes], steps, calls, tool_beneficial, max(config.max_steps, max(steps)),
+        form=config.length,
+    )  # fmt: skip
     return [
         {
             "outcome": part.accuracy,
-            "format": -config.parse_penalty * any(turn.parse_error for turn in episode.turns),
+            "format": -parse_penalty * any(turn.parse_error for turn in episode.turns),
             "tool": config.tool_weight * part.tool,
             "length": config.length_weight * part.length,
         }
@@ -334,15 +337,29 @@ def path_rewards(
     ]
 
 
-def tool_metrics(episodes: Sequence[Episode], rewards: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The guard against useless calls: the share of the tool calls that failed, that changed no state, and that did
-    nothing at all; of all calls, and of those in trajectories whose `tool` reward is positive (`rewarded`).
+def tool_metrics(
+    episodes: Sequence[Episode], rewards: Sequence[Mapping[str, float]], tool_beneficial: Sequence[int]
+) -> dict[str, float]:
+    """TIR (`tool_invocation_rate`: successes that used tools exactly where they help), and the guard against useless
+    calls: the share of the tool calls that failed, that changed no state, and that did nothing at all; of all calls,
+    and of those in trajectories whose `tool` reward is positive (`rewarded`).
 
     A task where tools do not help rewards their absence: its trajectories have no such calls.
+
+    Args:
+      episodes, rewards, tool_beneficial: of every trajectory, its reward by component, and its task's benefit.
     """
     counted = [tool_calls(episode) for episode in episodes]
     rewarded = [found for found, parts in zip(counted, rewards, strict=True) if parts["tool"] > 0]
-    metrics = {"tool_calls_an_episode": sum(found.all for found in counted) / max(len(counted), 1)}
+    fitting = [
+        episode.success and (found.all > 0) == (benefit > 0)
+        for episode, found, benefit in zip(episodes, counted, tool_beneficial, strict=True)
+    ]
+    count = max(len(counted), 1)
+    metrics = {
+        "tool_invocation_rate": sum(fitting) / count,
+        "tool_calls_an_episode": sum(found.all for found in counted) / count,
+    }
     for name, these in (("tool_calls", counted), ("tool_calls_rewarded", rewarded)):
         total = sum(found.all for found in these)
         metrics[name] = float(total)

@@ -102,19 +102,25 @@ def reverse_kl(
     params: Any,
     cfg: ModelConfig,
     hidden: Float[Array, "B T D"],
-    heads: Sequence[Float[Array, "E V"]],
+    heads: Sequence[Float[Array, "_ V"]],
     teacher_hidden: Float[Array, "B T E"],
     teacher: Int[Array, "B T"],
     temperature: float | Array = 1.0,
     chunk: int | None = None,
 ) -> Float[Array, "B T"]:
     """Exact KL(p, q) over the whole vocabulary at every position, in fp32: p the policy's distribution, q that of
-    `heads[teacher]` on the teacher's hidden state, both at `temperature`. Chunked like `token_logprobs`."""
+    `heads[teacher]` on the teacher's hidden state, both at `temperature`. Chunked like `token_logprobs`.
+
+    A head that is narrower than E reads the first entries of the hidden state alone: the others are padding.
+    """
 
     def one_chunk(item: tuple[Array, Array, Array]) -> tuple[Array]:
-        theirs = _head("...d,dv->...v", item[1], heads[0])
+        def of(head: Array) -> Array:
+            return _head("...d,dv->...v", item[1][..., : head.shape[0]], head)
+
+        theirs = of(heads[0])
         for number, head in enumerate(heads[1:], 1):
-            theirs = jnp.where((item[2] == number)[..., None], _head("...d,dv->...v", item[1], head), theirs)
+            theirs = jnp.where((item[2] == number)[..., None], of(head), theirs)
         return (full_reverse_kl(logits(params, cfg, item[0]) / temperature, theirs / temperature),)
 
     chunk = LOGITS // (cfg.text.vocab_size * (1 + len(heads))) if chunk is None else chunk

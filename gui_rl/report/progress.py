@@ -11,13 +11,28 @@ terminal (a log file, CI) the same is printed as one plain line every ten second
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn
 from rich.progress import Progress as RichProgress
+from rich.table import Table
 
 LINE_EVERY_S = 10.0
+
+
+class _Bars(RichProgress):
+    """Bars, and below them what the latest step of online training measured."""
+
+    board: Mapping[str, Mapping[str, float]] = {}
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield self.make_tasks_table(self.tasks)
+        if self.board:
+            grid = Table.grid(padding=(0, 2))
+            for row, numbers in self.board.items():
+                grid.add_row(f"[bold]{row}", "  ".join(f"{name} {value:.3g}" for name, value in numbers.items()))
+            yield grid
 
 
 class Progress:
@@ -31,11 +46,11 @@ class Progress:
     def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic):
         self.console = console or Console(stderr=True)
         self.clock = clock
-        self._bars: RichProgress | None = None
+        self._bars: _Bars | None = None
 
     def __enter__(self) -> "Progress":
         if self.console.is_terminal:
-            self._bars = RichProgress(
+            self._bars = _Bars(
                 TextColumn("[bold]{task.description}"),
                 BarColumn(bar_width=28),
                 MofNCompleteColumn(),
@@ -77,12 +92,17 @@ class Stage:
             self._progress.note(f"{self._name}: started")
         return self
 
-    def advance(self, count: int = 1, **numbers: float) -> None:
-        """`count` more units are done; `numbers` replace the ones shown (loss=0.12, success=0.4)."""
+    def advance(self, count: int = 1, metrics: Mapping[str, float] | None = None, **numbers: float) -> None:
+        """`count` more units are done; `numbers` replace the ones shown (loss=0.12, success=0.4).
+
+        metrics: of a step of online training: the few of `headline` are shown, and in a terminal all of `board` below.
+        """
         self._done += count
-        self._numbers.update(numbers)
+        self._numbers.update(numbers | headline(metrics or {}))
         bars = self._progress._bars
         if bars is not None:
+            if metrics is not None:
+                bars.board = board(metrics)
             bars.update(self._task, completed=self._done, figures=self.figures())
         elif self._progress.clock() - self._printed >= LINE_EVERY_S:
             self._printed = self._progress.clock()
@@ -106,6 +126,7 @@ class Stage:
         bars = self._progress._bars
         if bars is not None:
             numbers = ", ".join(f"{name} {value:.3g}" for name, value in self._numbers.items())
+            bars.board = {}
             bars.update(self._task, figures=f"{verb} in {took}" + (f", {numbers}" if numbers else ""))
         else:
             self._progress.note(f"{self._name}: {verb}, {self._count()} in {took}, {self.figures()}".rstrip(", "))
@@ -123,8 +144,37 @@ HEADLINE = {
 
 
 def headline(metrics: Mapping[str, float]) -> dict[str, float]:
-    """The figures to show of a step's metrics, as `Stage.advance` takes them; those that are missing are left out."""
+    """The figures to show of a step's metrics beside its bar; those that are missing are left out."""
     return {short: float(metrics[name]) for name, short in HEADLINE.items() if name in metrics}
+
+
+BOARD = {
+    "success": ("success", "success/*", "progress", "episode_turns"),
+    "reward": ("reward", "reward/*", "advantage_size"),
+    "tools": ("tool_calls_an_episode", "tool_calls_rewarded_unchanged", "tool_calls_rewarded_idle"),
+    "groups": (
+        "groups_kept", "groups_swapped", "groups_empty", "groups_short", "groups_again", "groups_dropped", "refilled",
+    ),
+    "teachers": ("kl", "kl/*", "taught"),
+    "policy": ("entropy", "agreement_tight", "agreement_1pct", "agreement_5pct", "clip_share", "grad_norm"),
+    "rollout": ("utilisation", "tokens_per_s", "staleness", "staleness_max", "faults", "parse_errors"),
+    "programs": ("compile_count", "train_compile_count"),
+    "gradients": ("gradient_cosine/all/*",),
+}  # fmt: skip
+"""Rows of the view of a step of online training, and the metrics in them; * stands for any further words."""
+
+
+def board(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """The rows of `BOARD`, each with those of its metrics that are there, called by what tells them apart."""
+    rows: dict[str, dict[str, float]] = {}
+    for row, names in BOARD.items():
+        for name in names:
+            start = name.removesuffix("*")
+            for found, value in metrics.items():
+                if found == name or (start != name and found.startswith(start)):
+                    short = found.removeprefix(start) if start != name else found.removeprefix(f"{row}_")
+                    rows.setdefault(row, {})[short] = float(value)
+    return rows
 
 
 def rate_text(per_second: float, unit: str) -> str:

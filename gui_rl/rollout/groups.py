@@ -77,7 +77,7 @@ async def play_pool(
             break
         episodes = await play_group(
             client, agent, part, places, deadline_s=deadline_s, transport=transport, lease=lease, tick=tick
-        )
+        )  # fmt: skip
         scored += [episode for episode in episodes if episode.scored and episode.turns]
         played += len(part)
     return Pool(ticket.key, tuple(scored), played - len(scored))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gui_rl.learn.advantages import aggregation_weights, group_advantages
-from gui_rl.learn.rewards import rule_reward, teacher_mask, tool_efficient_path
+from gui_rl.learn.rewards import LENGTHS, rule_reward, teacher_mask, tool_efficient_path
 
 
 def test_group_advantages_golden(golden):
@@ -104,3 +104,18 @@ def test_teacher_mask_is_taken_over_the_whole_group():
     assert teacher_mask([1.0, 1.0, -0.5], 0.4) == 0.0
     assert teacher_mask([-1.0, -1.0], 0.4) == 1.0  # all failed: the teacher term stays
     assert teacher_mask([0.4, 0.4], 0.4) == 1.0  # only a mean above the threshold switches it off
+
+
+def test_other_forms_of_the_length_reward():
+    """Steps 2, 4, 6, 8 of at most 10; only successes earn it."""
+    expected = {
+        "paper": [1 + 3 / 5, 1 + 1 / 5, np.exp(-1 / 5), 0],
+        "linear": [0.8, 0.6, 0.4, 0],
+        "quartile": [1, 0, 0, 0],
+        "inverse": [1 / 2, 1 / 4, 1 / 6, 0],
+    }
+    assert set(expected) == set(LENGTHS)
+    for form, values in expected.items():
+        found = tool_efficient_path([True, True, True, False], [2, 4, 6, 8], [0] * 4, -1, 10, 0.0, 1.0, form)
+        np.testing.assert_allclose([each.length for each in found], values)
+        np.testing.assert_allclose([each.shaped for each in found], [*(1 + v for v in values[:3]), 0])

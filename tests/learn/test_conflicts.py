@@ -6,8 +6,14 @@ import optax
 import pytest
 
 from gui_rl.data.packing import pack
+from gui_rl.data.samples import BatchShape, micro_batches
+from gui_rl.errors import UserError
+from gui_rl.evaluate.diagnostics import Cosines
 from gui_rl.learn.batch import split
+from gui_rl.learn.buffer import BufferState
 from gui_rl.learn.losses import LossConfig
+from gui_rl.learn.mrpo import Filled, MRPOConfig
+from gui_rl.learn.online import make_update
 from gui_rl.learn.optim import project_conflicts
 from gui_rl.learn.state import init_state, make_mesh
 from gui_rl.learn.step import make_gradient, make_train_step, place
@@ -82,3 +88,34 @@ def test_two_opposed_families_move_the_policy_only_where_they_do_not_disagree(cf
     cosine = own[0] @ own[1] / np.linalg.norm(own[0]) / np.linalg.norm(own[1])
     np.testing.assert_allclose(found["cosine_0_1"], cosine, atol=1e-4)
     assert found["conflicts"] == 1 and change @ own[0] > -1e-9 and change @ own[1] > -1e-9
+
+
+def test_a_run_measures_the_cosines_of_each_family_s_latest_samples(cfg, params, make_samples):
+    """Families take turns; every second step, once two are known, each one's gradient is that of its own samples."""
+    mesh = make_mesh(devices=jax.devices()[:1])
+    gradient = make_gradient(cfg, LossConfig(), mesh)
+    shape = BatchShape(rows=4, row_length=48, row_patches=32, micro_batches=1)
+    config = MRPOConfig(cosines_every=2, epochs=2, shape=shape)
+    measure = Cosines(gradient, cfg, config, mesh, ("mobile", "desktop", "web"))
+    taken = {
+        "web": make_samples(1, 3, weighted=("pg_weight",)), "mobile": make_samples(2, 9, weighted=("pg_weight",)),
+        "again": make_samples(3, 2, weighted=("pg_weight",)),
+    }  # fmt: skip
+    state = init_state(cfg, SGD, 0, mesh, params=params)
+    found = []
+    for number, (name, family) in enumerate((("web", "web"), ("mobile", "mobile"), ("again", "web"), ("again", "web"))):
+        now = state.replace(step=jax.numpy.asarray(2 * number))
+        samples = taken[name]
+        found.append(measure(now, Filled(samples, [family] * len(samples), BufferState(), {})))
+    assert found[0] == found[2] == {}
+
+    def own(samples):
+        return gradient(params, place(micro_batches(samples, cfg, shape), mesh))
+
+    for metrics, web in ((found[1], "web"), (found[3], "again")):
+        one, other = (vectors(own(taken[name])).astype(np.float64) for name in ("mobile", web))
+        cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+        assert metrics["gradient_cosine/all/mobile-web"] == pytest.approx(cosine, abs=1e-5)
+        assert {"gradient_cosine/text/layers/0/mobile-web", "gradient_cosine/text/embed/mobile-web"} < set(metrics)
+    with pytest.raises(UserError, match="cosines_every"):
+        make_update(None, cfg, config, mesh)

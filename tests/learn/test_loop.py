@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 from collections import Counter
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,8 @@ from gui_rl.data.samples import BatchShape
 from gui_rl.errors import UserError
 from gui_rl.learn import checkpoint, online
 from gui_rl.learn.buffer import BufferState
-from gui_rl.learn.online import MRPOConfig, draw_tasks, fill
+from gui_rl.learn.mrpo import MRPOConfig, fill
+from gui_rl.learn.online import draw_tasks
 from gui_rl.learn.schedule import unstable_tasks
 from gui_rl.learn.state import TrainState
 from gui_rl.rollout.episode import Spec, play_all
@@ -29,7 +31,9 @@ QUICK = Simulation(mean_s=0.0, shortest=2, longest=4)
 SEEDS = range(1000)
 
 
-def run(config, directory, client=None, agent=None, update=None, state=None, stop=None, tasks=TASKS, policy=None):
+def run(
+    config, directory, client=None, agent=None, update=None, state=None, stop=None, tasks=TASKS, policy=None, lease=None
+):
     """The last state, what every step reported and the samples it was trained on; `stop`: a step after which to die."""
     reports, filled = [], []
     if update is None:
@@ -47,7 +51,7 @@ def run(config, directory, client=None, agent=None, update=None, state=None, sto
     async def whole():
         return await online.train(
             state, watched, agent or Scripted(), client or SimulatedClient(QUICK), tasks, SEEDS, config, directory,
-            report, policy,
+            report, policy, lease=lease,
         )  # fmt: skip
 
     try:
@@ -211,6 +215,37 @@ def test_lazy_pools_end_where_the_first_n_differ(tmp_path):
     assert report.metrics["groups_empty"] == 0 and len(report.episodes) < whole * len(report.tickets)
     with pytest.raises(UserError, match="lazy"):
         dataclasses.replace(config, baseline="pool")
+
+
+class Tooled(SimulatedClient):
+    """Its tasks say whether tools help, and it knows which sessions were leased with tools."""
+
+    def __init__(self):
+        super().__init__(QUICK)
+        self.leased = []
+
+    async def tasks(self, suite):
+        assert suite == "simulated"
+        names = [task for pairs in TASKS.values() for _, task in pairs]
+        return [SimpleNamespace(id=task, tool_beneficial=-1 if task.endswith("0") else 1) for task in names]
+
+    async def create(self, suite, task, seed, count=1, tools=False, **options):
+        self.leased.append(tools)
+        return await super().create(suite, task, seed, count, **options)
+
+
+def test_the_path_reward_s_sessions_have_tools_and_its_tasks_say_whether_they_help(tmp_path):
+    """Nothing here calls a tool: R_tool is for the tasks that tools do not help with."""
+    client, config = Tooled(), dataclasses.replace(CONFIG, steps=3, reward="path")
+    _, reports, _ = run(config, tmp_path, client, update=still, state=bare(), lease={"tools": True})
+    assert client.leased and all(client.leased)
+    for report in reports:
+        paid = np.mean([0.4 * (e.success and e.task.endswith("0")) for e in report.episodes])
+        assert report.metrics["reward/tool"] == pytest.approx(paid)
+        assert report.metrics["tool_calls"] == 0 and report.metrics["reward/length"] > 0
+    assert any(report.metrics["reward/tool"] > 0 for report in reports)
+    with pytest.raises(UserError, match="offer them"):
+        run(config, tmp_path, client, update=still, state=bare())
 
 
 def test_the_sampler_gets_the_policy_that_the_state_stands_for(tmp_path):

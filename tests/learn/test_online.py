@@ -11,8 +11,10 @@ from gui_rl.data.schema import Episode, Turn
 from gui_rl.errors import UserError
 from gui_rl.learn.buffer import BufferState, inclusion_probabilities
 from gui_rl.learn.measured import rollout_metrics
-from gui_rl.learn.online import MRPOConfig, draw_tasks, fill, reward
+from gui_rl.learn.mrpo import MRPOConfig, fill, rewards
+from gui_rl.learn.online import draw_tasks
 from gui_rl.learn.teachers import Teaching
+from gui_rl.learn.toolcua import ACCURACY
 from gui_rl.rollout.groups import Pool
 
 IMAGE = 3  # any placeholder id
@@ -104,8 +106,9 @@ def test_a_pool_that_the_environment_emptied_forms_no_group():
 def test_the_parse_penalty_is_taken_once_a_trajectory():
     config = MRPOConfig(parse_penalty=0.1)
     bad = episode("e", True, turns=4, parse_error="no_call")
-    assert reward(bad, config) == pytest.approx(0.9)
-    assert reward(episode("e", False), config) == 0.0
+    assert rewards([bad, episode("e", False)], config) == [
+        {"outcome": 1.0, "format": pytest.approx(-0.1)}, {"outcome": 0.0, "format": 0.0},
+    ]  # fmt: skip
 
 
 def test_a_pool_s_baseline_is_its_mean_whatever_was_selected():
@@ -165,7 +168,8 @@ def test_teachers_teach_where_the_reward_is_low_and_all_failed_groups_stay():
 def test_the_rule_reward_reads_the_score_of_a_single_step():
     config = MRPOConfig(reward="rule")
     right, near = episode("e", True, 1), dataclasses.replace(episode("e", False, 1), score=0.5)
-    assert [reward(e, config) for e in (right, near, episode("e", False, 1, parse_error="no_call"))] == [1, -0.5, -1]
+    found = rewards([right, near, episode("e", False, 1, parse_error="no_call")], config)
+    assert found == [{"rule": 1}, {"rule": -0.5}, {"rule": -1}]
 
 
 def test_tasks_are_drawn_by_seed_and_step_and_none_twice_before_all_were():
@@ -201,3 +205,73 @@ def test_what_is_logged_counts_faults_apart():
     assert found["success"] == found["success/web"] == 0.5 and found["episodes"] == 2 and found["faults"] == 2
     assert found["reward/outcome"] == 0.5 and found["reward/format"] == -0.15 and found["reward"] == 0.35
     assert found["staleness"] == found["staleness_max"] == 2  # sampled by version 4, trained by version 6
+
+
+def with_tool(found, changed=True):
+    """The episode with a tool call at its first turn, after which the state is another, or the same."""
+    hashes = ["a", "b" if changed else "a", "c", "d", "e"]
+    call = {"name": "shop.add", "arguments": {}}
+    turns = [dataclasses.replace(turn, state_hash=hashes[turn.index]) for turn in found.turns]
+    result = '{"success": true, "result": null, "error_message": null}'
+    turns[0] = dataclasses.replace(turns[0], action=call, tool_result=result)
+    return dataclasses.replace(found, turns=tuple(turns))
+
+
+PATH = MRPOConfig(group=4, oversample=1, reward="path")
+HELPS = {("virtual", "t"): 1}
+
+
+def mixed_pool():
+    """Two successes by a tool (one of them idle), one without, one failure; 2, 2, 4 and 4 steps."""
+    return Pool("virtual/t/5", (
+        with_tool(episode("a", True)), with_tool(episode("b", True), changed=False), episode("c", True, 4),
+        with_tool(episode("d", False, 4)),
+    ), 0)  # fmt: skip
+
+
+def test_the_path_reward_makes_the_advantages_of_a_kept_group():
+    """R = R_acc + 0.4 R_tool + 0.2 R_length by hand: mean length 3, S_max 30; the shorter ones get 1 + 1/3."""
+    found = fill([mixed_pool()], BufferState(), PATH, 0, HELPS)
+    short, long = 0.2 * (1 + 1 / 3), 0.2 * np.exp(-1 / 27)
+    expected = np.array([1.4 + short, 1.4 + short, 1 + long, 0])
+    told = {sample.id.split()[0]: float(sample.branches[0].advantage[0]) for sample in found.samples}
+    np.testing.assert_allclose([told[name] for name in "abcd"], expected - expected.mean(), rtol=1e-6)
+    parts = {name.split("/")[1]: value for name, value in found.metrics.items() if name.startswith("reward/")}
+    assert parts == pytest.approx({"outcome": 0.75, "format": 0, "tool": 0.2, "length": (2 * short + long) / 4})
+    assert found.metrics["reward"] == pytest.approx(expected.mean())
+    assert found.metrics["tool_invocation_rate"] == 0.5
+    assert found.metrics["tool_calls_rewarded"] == 2 and found.metrics["tool_calls_rewarded_unchanged"] == 0.5
+    harmed = fill([mixed_pool()], BufferState(), PATH, 0, {("virtual", "t"): -1})
+    assert harmed.metrics["reward/tool"] == pytest.approx(0.1)  # of the one that got on without
+    guarded = dataclasses.replace(PATH, path=dataclasses.replace(PATH.path, effective=True))
+    assert fill([mixed_pool()], BufferState(), guarded, 0, HELPS).metrics["reward/tool"] == pytest.approx(0.1)
+
+
+def test_only_accuracy_is_the_plain_reward_with_the_guard_s_report():
+    accuracy = dataclasses.replace(PATH, path=ACCURACY)
+    shaped, plain = (
+        fill([mixed_pool()], BufferState(), config, 0, HELPS)
+        for config in (accuracy, dataclasses.replace(PATH, reward="outcome"))
+    )
+    for one, other in zip(shaped.samples, plain.samples, strict=True):
+        np.testing.assert_array_equal(one.branches[0].advantage, other.branches[0].advantage)
+    assert shaped.metrics["tool_calls"] == 3 and "tool_calls" not in plain.metrics
+
+
+def test_groups_are_chosen_by_success_whatever_the_path_is_worth():
+    """Four successes that differ in length and tools are one constant pool; a swap follows the outcome alone."""
+    ways = Pool("virtual/t/5", tuple(with_tool(episode(f"e{n}", True, 1 + n % 3)) for n in range(8)), 0)
+    found = fill([ways], BufferState(), PATH, 0, HELPS)
+    assert found.samples == [] and found.metrics["groups_empty"] == 1 and found.metrics["reward/length"] > 0
+    rare = Pool("virtual/t/5", (*ways.episodes[:7], episode("lost", False)), 0)
+    config = dataclasses.replace(PATH, group=2)
+    for number in range(12):
+        shaped = fill([rare], BufferState(), config, number, HELPS)
+        plain = fill([rare], BufferState(), dataclasses.replace(config, reward="outcome"), number)
+        assert [sample.id for sample in shaped.samples] == [sample.id for sample in plain.samples]
+        assert {sample.id.split()[0] for sample in shaped.samples} >= {"lost"}
+
+
+def test_the_path_reward_has_to_know_whether_tools_help():
+    with pytest.raises(UserError, match="whether tools help.*'t'"):
+        fill([mixed_pool()], BufferState(), PATH, 0)

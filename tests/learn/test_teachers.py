@@ -99,6 +99,31 @@ def test_the_exact_divergence_is_the_closed_form(cfg, mesh, params, others, samp
         np.testing.assert_allclose(got, want, atol=2e-5, err_msg=jax.tree_util.keystr(path))
 
 
+def test_exact_teachers_of_different_widths_teach_in_one_run(cfg, mesh, params, others, samples):
+    """The narrower one's hidden states are padded: every sample still has the divergence from its own teacher."""
+    wide = dataclasses.replace(
+        cfg,
+        text=dataclasses.replace(cfg.text, hidden_size=48, intermediate_size=64, num_attention_heads=3),
+        vision=dataclasses.replace(cfg.vision, out_hidden_size=48),
+    )
+    theirs = {"a": (cfg, others[0]), "b": (wide, jax.jit(init_params, static_argnums=0)(wide, jax.random.key(9)))}
+    teachers = {name: LocalTeacher(c, p, mesh, shape=SHAPE, exact=True) for name, (c, p) in theirs.items()}
+    heads = [teacher.head for teacher in teachers.values()]
+    assert [head.shape for head in heads] == [(32, 48), (48, 48)]
+    platforms = ["a", "b", "b", "a", "a"]
+    for teaching in ({"a": teachers["a"]}, teachers):  # alone there is nothing to pad
+        mine = [s for s, name in zip(samples, platforms, strict=True) if name in teaching]
+        names = [name for name in platforms if name in teaching]
+        taught = teach(mine, names, ["g"] * len(mine), teaching)
+        _, metrics = step_on(cfg, mesh, params, taught, heads[: len(teaching)], kl_estimator="full")
+        total = weight = 0.0
+        for sample, name in zip(mine, names, strict=True):
+            kl = forward.full_reverse_kl(logits_of(cfg, params, sample), logits_of(*theirs[name], sample))
+            total += jnp.sum(kl * sample.branches[0].kl_weight)
+            weight += jnp.sum(sample.branches[0].kl_weight)
+        assert float(metrics["kl"]) == pytest.approx(float(total / weight), rel=1e-4)
+
+
 def test_a_teacher_that_is_the_student_teaches_nothing(cfg, mesh, params, samples):
     teacher = LocalTeacher(cfg, params, mesh, shape=SHAPE, exact=True)
     taught = teach(samples, ["a"] * 5, ["g"] * 5, {"a": teacher})

@@ -166,12 +166,13 @@ def test_calls_that_did_nothing_are_found_and_can_be_left_unrewarded():
     pool = [idle, reading, failing, real, lost]
     paid = path_rewards(pool, 1)
     assert [parts["tool"] > 0 for parts in paid] == [True, True, True, True, False]
-    assert tool_metrics(pool, paid) == pytest.approx({
+    assert tool_metrics(pool, paid, [1, 1, 1, -1, 1]) == pytest.approx({
+        "tool_invocation_rate": 3 / 5,
         "tool_calls_an_episode": 6 / 5, "tool_calls": 6, "tool_calls_failed": 1 / 6, "tool_calls_unchanged": 5 / 6,
         "tool_calls_idle": 4 / 6, "tool_calls_rewarded": 5, "tool_calls_rewarded_failed": 1 / 5,
         "tool_calls_rewarded_unchanged": 4 / 5, "tool_calls_rewarded_idle": 3 / 5,
     })  # fmt: skip
     guarded = path_rewards(pool, 1, PathConfig(effective=True))
     assert [parts["tool"] > 0 for parts in guarded] == [False, True, False, True, False]
-    assert tool_metrics(pool, path_rewards(pool, 1, ACCURACY))["tool_calls_rewarded"] == 0
-    assert set(tool_metrics([], []).values()) == {0.0}
+    assert tool_metrics(pool, path_rewards(pool, 1, ACCURACY), [1] * 5)["tool_calls_rewarded"] == 0
+    assert set(tool_metrics([], [], []).values()) == {0.0}

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from gui_rl.report.progress import Progress, duration_text, headline, rate_text
+from gui_rl.report.progress import Progress, board, duration_text, rate_text
 
 
 class Clock:
@@ -76,7 +76,7 @@ def test_a_step_of_online_training_shows_its_headline():
     progress, output, _ = plain()
     metrics = {"success": 0.5, "success/web": 0.25, "staleness": 1.5, "utilisation": 0.93, "seconds_train": 3.0}
     with progress, progress.stage("MRPO", total=3) as stage:
-        stage.advance(**headline(metrics))
+        stage.advance(metrics=metrics)
     assert "success 0.5, web 0.25, lag 1.5, busy 0.93" in output.getvalue()
     assert "seconds_train" not in output.getvalue()
 
@@ -89,3 +89,39 @@ def test_durations(seconds, text):
 @pytest.mark.parametrize(("rate", "text"), [(12.34, "12.3 step/s"), (1.0, "1 step/s"), (0.25, "4 s/step")])
 def test_rates(rate, text):
     assert rate_text(rate, "step") == text
+
+
+STEP = {
+    "success": 0.5, "success/web": 0.25, "reward": 0.7, "reward/outcome": 0.5, "reward/tool": 0.2, "groups_kept": 3.0,
+    "groups_swapped": 2.0, "groups_empty": 1.0, "kl": 0.04, "kl/mobile": 0.03, "kl_tokens/mobile": 90.0,
+    "entropy": 0.8, "agreement_1pct": 0.99, "utilisation": 0.93, "tokens_per_s": 1200.0, "staleness": 1.5,
+    "compile_count": 7.0, "gradient_cosine/all/mobile-web": -0.1, "gradient_cosine/text/layers/0/mobile-web": 0.3,
+}  # fmt: skip
+
+
+def test_the_board_has_a_row_for_each_kind_of_figure():
+    assert board(STEP) == {
+        "success": {"success": 0.5, "web": 0.25},
+        "reward": {"reward": 0.7, "outcome": 0.5, "tool": 0.2},
+        "groups": {"kept": 3, "swapped": 2, "empty": 1},
+        "teachers": {"kl": 0.04, "mobile": 0.03},
+        "policy": {"entropy": 0.8, "agreement_1pct": 0.99},
+        "rollout": {"utilisation": 0.93, "tokens_per_s": 1200, "staleness": 1.5},
+        "programs": {"compile_count": 7},
+        "gradients": {"mobile-web": -0.1},
+    }
+    assert board({}) == {}
+
+
+def test_in_a_terminal_the_board_is_below_the_bar_until_the_stage_ends():
+    output = io.StringIO()
+    progress = Progress(Console(file=output, force_terminal=True, width=120, height=30), Clock())
+    with progress:
+        with progress.stage("MRPO", total=3) as stage:
+            stage.advance(metrics=STEP)
+            progress._bars.refresh()
+            shown = output.getvalue()
+        output.truncate(0)
+        progress._bars.refresh()
+    assert "swapped 2" in shown and "mobile-web -0.1" in shown and "compile_count 7" in shown
+    assert "swapped" not in output.getvalue() and "MRPO" in output.getvalue()

@@ -13,7 +13,7 @@ from gui_rl.data.samples import with_ids
 from gui_rl.data.schema import Episode, Turn, TurnRecord
 from gui_rl.errors import UserError
 from gui_rl.learn.buffer import BufferState
-from gui_rl.learn.online import MRPOConfig, fill, reward
+from gui_rl.learn.mrpo import MRPOConfig, fill, rewards
 from gui_rl.learn.teachers import Teaching
 from gui_rl.prompt.context import TINY_CONTEXT
 from gui_rl.prompt.render import encode_response, response_text
@@ -67,7 +67,7 @@ def test_a_stored_prompt_becomes_a_group_with_the_rule_reward(state):
     play = make_play_stored({"s": state}, sampler, TOKENIZER, 4)
     pool = asyncio.run(play(Ticket("stored", "s", 3), 0))
     config = MRPOConfig(group=4, oversample=1, reward="rule", teaching=Teaching(estimator="k2"))
-    assert [reward(episode, config) for episode in pool.episodes] == [1.0, -0.5, -0.5, -1.0]
+    assert [parts["rule"] for parts in rewards(pool.episodes, config)] == [1.0, -0.5, -0.5, -1.0]
     assert [e.outcome for e in pool.episodes] == ["success", "fail", "fail", "format_fail"]
     assert pool.episodes[1].score == 0.5 and pool.episodes[2].score == 0.0
     found = fill([pool], BufferState(), config, 7)
