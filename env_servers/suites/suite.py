@@ -87,8 +87,7 @@ class ToolSpec:
 
 def switch_tool(devices: Sequence[str]) -> ToolSpec:
     """`SWITCH` for a task with these devices."""
-    to = {"type": "string", "enum": list(devices), "description": "the device to use from now on"}
-    return ToolSpec.of(SWITCH, "Go to another device of the task.", {"to": to})
+    return ToolSpec.of(SWITCH, "Go to another device.", {"to": {"type": "string", "enum": list(devices)}})
 
 
 @dataclass(frozen=True)
