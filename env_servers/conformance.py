@@ -218,7 +218,7 @@ async def run_checks(url: str, token: str, suite: str = "virtual", task: str = "
 
     Raises UserError where nobody answers, or the token or the task is not the server's.
     """
-    from . import conformance_checks  # noqa: F401  they add themselves to CHECKS
+    from . import conformance_checks, conformance_devices  # noqa: F401  they add themselves to CHECKS
 
     timeout = aiohttp.ClientTimeout(total=60)
     async with aiohttp.ClientSession(

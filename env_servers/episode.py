@@ -65,8 +65,9 @@ class Episode:
         """Append a step that was carried out (or refused) and work out whether the episode is over."""
         self.steps.append(record)
         self.parse_failures += record.action is None
-        action, function = record.action, FUNCTIONS[self.instance.task.device]
-        ends = action and not record.error and action.name == function and action.arguments["action"] == "terminate"
+        action = record.action
+        gui = action and not record.error and action.name in FUNCTIONS.values()
+        ends = gui and action.arguments["action"] == "terminate"
         if self.status == "running" and ends:
             self.status, self.declared = "terminated", action.arguments["status"]
         elif self.status == "running" and self.instance.ended(self.last_state):

@@ -26,7 +26,7 @@ from .suites import SUITES, instantiate, tasks
 from .suites.composite import spec_of
 from .suites.distractors import with_distractors
 from .suites.disturb import disturbed
-from .suites.suite import TaskInstance
+from .suites.suite import SWITCH, TaskInstance, switch_tool
 
 RETRY_AFTER_S = 1
 REAP_EVERY_S = 1.0
@@ -67,7 +67,7 @@ class Sent:
 
 @dataclass
 class Session:
-    """One lease. `lock` is held while its screen is in use."""
+    """One lease. `lock` is held while its screens are in use. device: the one in front; `screen` is its screen."""
 
     id: str
     token: str
@@ -77,15 +77,19 @@ class Session:
     born: float
     seen: float
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    screen: Screen | None = None
+    screens: dict[str, Screen] = field(default_factory=dict)
+    device: str = ""
     episode: Episode | None = None
     sent: dict[int, Sent] = field(default_factory=dict)
     first: Observation | None = None
     last: Observation | None = None
 
+    def __post_init__(self) -> None:
+        self.device = self.device or self.instance.task.device
+
     @property
-    def device(self) -> str:
-        return self.instance.task.device
+    def screen(self) -> Screen | None:
+        return self.screens.get(self.device)
 
 
 class Leases:
@@ -123,13 +127,14 @@ class Leases:
         try:
             instance = disturbed(instantiate(request.suite, request.task, request.seed), request.disturb)
             composed = [spec_of(composite, instance.tools).schema() for composite in request.composites]
-            offered = [*self._offered(instance, request.tools), *composed]
+            switch = [switch_tool(instance.task.devices).schema()] if len(instance.task.devices) > 1 else []
+            offered = [*switch, *self._offered(instance, request.tools), *composed]
             if len({composite.name for composite in request.composites}) < len(composed):
                 raise UserError("two composites have the same name")
             offered = with_distractors(instance, offered, request.distractors)
         except (ValueError, UserError) as error:
             raise Refusal(422, "invalid_request", str(error)) from error
-        if request.marks and "label" not in ARGUMENTS[instance.task.device]:
+        if request.marks and not any("label" in ARGUMENTS[device] for device in instance.task.devices):
             detail = f"marks are of no use on {instance.task.device}: its actions take no label; leave them out"
             raise Refusal(422, "invalid_request", detail)
         if request.count > self.max_sessions:
@@ -159,7 +164,7 @@ class Leases:
     @staticmethod
     def _offered(instance: TaskInstance, wanted: bool | list[str]) -> list[dict[str, Any]]:
         known = {spec.name: spec.schema() for spec in instance.tools}
-        names = (list(known) if wanted else []) if isinstance(wanted, bool) else wanted
+        names = (list(known) if wanted else []) if isinstance(wanted, bool) else [n for n in wanted if n != SWITCH]
         for name in names:
             if name not in known:
                 listed = ", ".join(known) or "none"
@@ -176,6 +181,7 @@ class Leases:
             task=task.id,
             seed=session.request.seed,
             device=task.device,
+            devices=list(task.devices),
             instruction=instance.instruction or task.instruction_template,
             css_width=instance.page.width,
             css_height=instance.page.height,
@@ -258,8 +264,8 @@ class Leases:
                 say("error", "the reaper could not end every session; it goes on", error=error)
 
     async def _release(self, session: Session) -> None:
-        screen, session.screen = session.screen, None
-        if screen is not None:
+        screens, session.screens = session.screens, {}
+        for screen in screens.values():
             await self.browser.release(screen)
 
     def _live(self, session: Session) -> None:

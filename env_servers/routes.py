@@ -31,6 +31,7 @@ from .limits import BodyLimit
 from .logs import Level, say
 from .metrics import Metrics
 from .protocol.messages import (
+    VERSION,
     CreateSessions,
     EpisodeReply,
     EvaluateReply,
@@ -178,6 +179,7 @@ async def list_tasks(suite: str) -> list[TaskInfo]:
         TaskInfo(
             id=task.id,
             device=task.device,
+            devices=list(task.devices),
             instruction_template=task.instruction_template,
             tags=list(task.tags),
             tool_beneficial=task.tool_beneficial,
@@ -266,7 +268,7 @@ def create_app(config: ServerConfig, browser: Browser | None = None) -> FastAPI:
                 await asyncio.wait_for(store.close_all(), CLOSE_S)
             await store.browser.stop()
 
-    app = FastAPI(title="gui_rl environment server", version="1", lifespan=lifespan, redoc_url=None)
+    app = FastAPI(title="gui_rl environment server", version=VERSION, lifespan=lifespan, redoc_url=None)
     app.state.config, app.state.store, app.state.why_not = config, store, None
     app.add_middleware(BodyLimit)
     for router in (general, suites, sessions, mcp.router(), openenv.router()):

@@ -10,6 +10,7 @@ environment ends the episode with an outcome of its own and never with a score.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import hashlib
 import json
 import time
@@ -21,7 +22,7 @@ from .errors import UserError
 from .inputs import UNTOUCHING, Unsupported, perform
 from .leases import Leases, Refusal, Sent, Session
 from .logs import say
-from .protocol.actions import FUNCTIONS, Call, validate_call
+from .protocol.actions import ARGUMENTS, FUNCTIONS, Call, validate_call
 from .protocol.messages import (
     Action,
     EpisodeReply,
@@ -36,6 +37,7 @@ from .protocol.messages import (
     StepRequest,
 )
 from .suites.composite import carry_out
+from .suites.suite import SWITCH
 from .suites.virtual.gestures import elements_of
 
 
@@ -56,6 +58,7 @@ class SessionStore(Leases):
                     raise Refusal.fault("reset_failed", "this server is shutting down: take a session elsewhere")
                 episode = Episode(session.episode.number + 1 if session.episode else 1, session.instance)
                 session.episode, session.sent, session.last = episode, {}, None
+                session.device = session.instance.task.device
                 view = await self._first_view(session, episode)
                 episode.observe(view.state, 0)
                 session.first = session.last = self._observation(session, view, 0, [])
@@ -65,12 +68,14 @@ class SessionStore(Leases):
 
     async def _first_view(self, session: Session, episode: Episode) -> View:
         """Load the initial state. A screen that turns out to be dead is replaced once: nothing has been done yet."""
+        pages, initial = session.instance.pages, session.instance.initial
         for last_try in (False, True):
             try:
-                if session.screen is None:
-                    session.screen = await self.browser.lease(session.instance.page)
-                await session.screen.load(session.instance.initial)
-                return await session.screen.view(session.request.marks)
+                for device, page in pages.items():
+                    if device not in session.screens:
+                        session.screens[device] = await self.browser.lease(page)
+                    await session.screens[device].load(initial if len(pages) == 1 else initial["devices"][device])
+                return await self._view(session)
             except (BrowserLost, PageError, UserError) as error:
                 await self._release(session)
                 if last_try or not isinstance(error, BrowserLost):
@@ -78,6 +83,18 @@ class SessionStore(Leases):
                     say("warning", "reset_failed", error=error, session=session.id, episode=episode.number)
                     raise Refusal.fault("reset_failed", str(error)) from error
         raise AssertionError("unreachable")
+
+    @staticmethod
+    async def _view(session: Session) -> View:
+        """What the device in front shows; the state is that of all devices."""
+        marks = session.request.marks and "label" in ARGUMENTS[session.device]
+        view = await session.screen.view(marks)
+        if len(session.screens) == 1:
+            return view
+        known = session.episode.last_state.get("devices", {})
+        states = {d: known[d] if d in known else await screen.state() for d, screen in session.screens.items()}
+        state = {"device": session.device, "devices": {**states, session.device: view.state}}
+        return dataclasses.replace(view, state=state)
 
     async def step(self, session: Session, request: StepRequest) -> StepReply:
         """Carry out one step, once. Refusals: no_episode, wrong_episode, wrong_step, step_conflict, episode_over (409),
@@ -106,12 +123,12 @@ class SessionStore(Leases):
             if session.episode is not episode:
                 raise Refusal(409, "wrong_episode", f"episode {episode.number} is over: the session was reset")
             self._running(episode)
-            started = time.perf_counter()
+            started, device = time.perf_counter(), session.device
             with self.metrics.step_seconds.time(), self.metrics.in_flight.track_inprogress():
                 try:
                     error, result = await self._act(session, request)
-                    touched = error is None and not _touches_nothing(request.action, session.device)
-                    view = await session.screen.view(session.request.marks) if touched else None
+                    touched = error is None and not _touches_nothing(request.action, device)
+                    view = await self._view(session) if touched else None
                 except Exception as lost:  # whatever it was: nobody knows what the screen shows now
                     raise await self._crash(session, lost) from lost
             session.last = self._observation(session, view, request.step + 1, [result] if result else [])
@@ -120,6 +137,7 @@ class SessionStore(Leases):
             episode.end_of_step(
                 StepRecord(
                     step=request.step,
+                    device=device,
                     action=kept.action,
                     parse_error=kept.parse_error,
                     error=error,
@@ -129,7 +147,7 @@ class SessionStore(Leases):
                     held=held,
                 )
             )
-            self.metrics.steps.labels(session.device).inc()
+            self.metrics.steps.labels(device).inc()
             say(
                 "debug",
                 "step",
@@ -156,6 +174,9 @@ class SessionStore(Leases):
         call, device = Call(request.action.name, request.action.arguments), session.device
         if failure := validate_call(call, device, session.tools):
             return failure, None
+        if call.name == SWITCH:
+            session.device = call.arguments["to"]
+            return None, {"success": True, "result": {"device": session.device}, "error_message": None}
         if call.name != FUNCTIONS[device]:
             for composite in session.request.composites:
                 if composite.name == call.name:
@@ -221,7 +242,7 @@ class SessionStore(Leases):
             instruction=episode.instruction,
             status=episode.status,
             steps=list(episode.steps),
-            device=session.device,
+            device=episode.instance.task.device,
             first_hash=session.first.state_hash if session.first else "",
             tools=session.tools,
             screenshots=[observation.screenshot for observation in seen if observation] if screenshots else [],
@@ -275,7 +296,7 @@ class SessionStore(Leases):
         """What the policy sees before `step`; view None: the same screen as before."""
         if view is None:
             return session.last.model_copy(update={"step": step, "tool_results": results})
-        page = session.instance.page
+        page = session.instance.pages[session.device]
         return Observation(
             episode=session.episode.number,
             step=step,

@@ -1,5 +1,8 @@
 """What travels between an environment server and its clients, as JSON under /v1.
 
+`VERSION` names this form: its first number changes where an older client would go wrong, its second where it may go on.
+1.1: tasks of several devices (`devices` of TaskInfo and Lease, `device` of StepRecord, the tool `devices.switch`).
+
 Sessions are leases: who creates one gets its token. An episode begins with `reset` and is numbered; a step is named by
 (episode, step), where `step` is the number of the observation that it acts on: a re-sent step is recognised (R31).
 A picture is base64 PNG, once (R32). Every error is a `Problem` (RFC 9457) with a stable `code`.
@@ -12,6 +15,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+VERSION = "1.1"
 Device = Literal["mobile", "desktop", "web"]
 Outcome = Literal[
     "success", "fail", "format_fail", "step_limit", "policy_timeout", "env_crash", "reset_failed", "grader_error"
@@ -28,10 +32,14 @@ class Message(BaseModel):
 
 
 class TaskInfo(Message):
-    """One task of a suite. tool_beneficial: +1 where its tools save actions, else -1."""
+    """One task of a suite. tool_beneficial: +1 where its tools save actions, else -1.
+
+    devices: all that it is done on, that of the beginning (`device`) first.
+    """
 
     id: str
     device: Device
+    devices: list[Device] = Field(default_factory=list)
     instruction_template: str
     tags: list[str]
     tool_beneficial: int
@@ -94,6 +102,8 @@ class Lease(Message):
     """A session and what is true of it for all its life. generation: names this run of the server.
 
     total: the number K of checkpoints. tools: the signatures offered, as a prompt shows them.
+    device: the one in front when an episode begins, of css_width x css_height. devices: all of the session's; where
+    there are several, the tool `devices.switch` {"to": device} brings another one to the front, as a step.
     """
 
     session: str
@@ -103,6 +113,7 @@ class Lease(Message):
     task: str
     seed: int
     device: Device
+    devices: list[Device] = Field(default_factory=list)
     instruction: str
     css_width: int
     css_height: int
@@ -122,6 +133,8 @@ class Mark(Message):
 class Observation(Message):
     """The screen before step `step` of an episode.
 
+    device: the one in front, whose screen this is and whose actions may come next; in a session of several devices it
+    changes within an episode.
     screenshot: base64 PNG of `width` x `height` pixels (measured from the PNG itself), css_width x css_height css px.
     tool_results: those of the call that led here. state_hash: SHA-256 of the state's canonical JSON. marks: what the
     numbers on the screenshot stand for, where the session asked for marks.
@@ -226,9 +239,13 @@ class EvaluateReply(Message):
 
 
 class StepRecord(Message):
-    """A step as the server keeps it; state_hash and held (which checkpoints hold) are those after the step."""
+    """A step as the server keeps it; state_hash and held (which checkpoints hold) are those after the step.
+
+    device: the one that was in front before it.
+    """
 
     step: int
+    device: Device | None = None
     action: Action | None
     parse_error: str | None
     error: str | None
@@ -241,6 +258,7 @@ class StepRecord(Message):
 class EpisodeReply(Message):
     """A session's present episode with everything that was sent to it.
 
+    device: the one that the episode began on.
     first_hash: the state's hash at the first observation; a step's record has that of the one after it.
     screenshots: base64 PNG of every observation, the last one included, where they were asked for.
     """

@@ -6,14 +6,19 @@ from collections.abc import Mapping
 
 from env_servers.errors import UserError
 
-from . import apps, miniwob, virtual
+from . import apps, drills, memory, miniwob, relay, virtual
+from .infeasible import Infeasible
 from .suite import Suite, Task, TaskInstance
-from .virtual import infeasible
 
 SUITES: dict[str, Suite] = {
     "virtual": virtual,
+    "memory": memory,
+    "drills": drills,
+    "relay": relay,
     "apps": apps,
-    "infeasible": infeasible,
+    "infeasible": Infeasible(virtual.tasks, lambda: virtual.registry),
+    "infeasible-apps": Infeasible(apps.tasks, apps.registry),
+    "infeasible-memory": Infeasible(memory.tasks, lambda: memory.registry),
     "miniwob": miniwob,
     "miniwob25": miniwob.SMALL,
 }

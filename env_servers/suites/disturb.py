@@ -101,10 +101,13 @@ class Disturbed(TaskInstance):
 def disturbed(instance: TaskInstance, kinds: Sequence[str]) -> TaskInstance:
     """The instance with these disturbances in its way, in this order, and the steps that they take on top.
 
-    The same seed and kinds give the same ones. Without any it is the instance itself.
+    The same seed and kinds give the same ones. Without any it is the instance itself. Raises ValueError for a task of
+    several devices.
     """
     if not kinds:
         return instance
+    if len(instance.task.devices) > 1:
+        raise ValueError(f"nothing can get in the way of {instance.task.id}: it has several devices; leave out disturb")
     rng = random.Random(f"disturb:{instance.seed}:{','.join(kinds)}")
     more = sum(2 * COST[kind] for kind in kinds)
     return Disturbed(

@@ -8,6 +8,9 @@ instance only what `TaskInstance` says. The page, whatever made it, offers `wind
     elements()       visible interactive elements, [{name, box: [x0, y0, x1, y1]}] in css px
     settled()        optional: a promise that resolves when a step's consequences have happened
     wait(seconds), answer(text), button(name), goto(url), open(name), tool(name, arguments)      optional
+
+A task may have several devices, each with a page of its own (`TaskInstance.pages`); one is in front at a time, and the
+tool `SWITCH` brings another one there. Its state is then {"device": the one in front, "devices": {device: state}}.
 """
 
 from __future__ import annotations
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
     from .virtual.gestures import Element, Move
 
 State = dict[str, Any]
+
+SWITCH = "devices.switch"
+"""The tool that brings another device of the task to the front; the server's own, offered where there are several."""
 
 SEEDS: dict[str, range] = {
     "train": range(0, 100_000),
@@ -79,9 +85,17 @@ class ToolSpec:
         return {"type": "function", "function": function}
 
 
+def switch_tool(devices: Sequence[str]) -> ToolSpec:
+    """`SWITCH` for a task with these devices."""
+    return ToolSpec.of(SWITCH, "Go to another device.", {"to": {"type": "string", "enum": list(devices)}})
+
+
 @dataclass(frozen=True)
 class Task:
-    """One task, which has as many instances as there are seeds. scripted: the suite can play it by itself."""
+    """One task, which has as many instances as there are seeds. scripted: the suite can play it by itself.
+
+    device: the one that is in front at first.
+    """
 
     id: str
     device: str
@@ -91,6 +105,11 @@ class Task:
     feasible: bool
     max_steps: int
     scripted: bool = field(default=True, kw_only=True)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """All its devices, that of the beginning first; no two are of one family."""
+        return (self.device,)
 
 
 @dataclass(frozen=True)
@@ -108,6 +127,11 @@ class TaskInstance(ABC):
     initial: State
     checkpoints: tuple[Callable[[State], bool], ...]
     tools: tuple[ToolSpec, ...]
+
+    @property
+    def pages(self) -> Mapping[str, PageKind]:
+        """The page of each device of the task."""
+        return {self.task.device: self.page}
 
     def ended(self, state: State) -> bool:
         """Whether the page itself has ended the episode in this state."""

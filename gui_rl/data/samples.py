@@ -75,7 +75,7 @@ def with_ids(episode: Episode, tokenizer: Tokenizer, context: ContextConfig) -> 
             text = turn.thought + literals.THOUGHT_END + text
         if not turn.response_ids:
             prompt = render(
-                tokenizer, context, episode.device, episode.tools, episode.instruction, history, screen,
+                tokenizer, context, episode.device_of(turn), episode.tools, episode.instruction, history, screen,
                 sample_id=f"{episode.id} turn {turn.index}",
             )  # fmt: skip
             first = turn.index - len(prompt.images) + 1

@@ -93,6 +93,7 @@ class Turn:
       state_hash: of the world's state that was observed, where the environment told it; else "".
       use: whether the turn is a training sample; one that is not (a mistake, an unchecked step) stays in the history.
       calls: what the other roles of the policy said at this turn, in order; `data.samples.by_role` makes samples of it.
+      device: the one in front, where the task has several; "" where it is the episode's (see `Episode.device_of`).
     """
 
     index: int
@@ -116,6 +117,7 @@ class Turn:
     state_hash: str = ""
     use: bool = True
     calls: tuple[RoleCall, ...] = ()
+    device: str = ""
 
     def __post_init__(self):
         set_field = object.__setattr__
@@ -157,7 +159,7 @@ class Episode:
     Attributes:
       id: unique name.
       suite, task, seed: what was played; `(task, seed)` is the group key.
-      device: "mobile", "desktop" or "web".
+      device: "mobile", "desktop" or "web"; where the task has several, the one that it began on.
       instruction: what was asked for.
       screen_size: `(width, height)` of the screenshots in pixels.
       turns: the turns, in order.
@@ -232,6 +234,10 @@ class Episode:
         """A JSON document; screenshots in base64."""
         final = None if self.final_screenshot is None else base64.b64encode(self.final_screenshot).decode("ascii")
         return {**_fields(self), "turns": [turn.to_dict() for turn in self.turns], "final_screenshot": final}
+
+    def device_of(self, turn: Turn) -> str:
+        """The device family whose screen a turn shows and acts on."""
+        return turn.device or self.device
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Episode:

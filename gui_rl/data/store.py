@@ -36,7 +36,7 @@ from gui_rl.data.example import Features, RecordError, decode
 from gui_rl.data.schema import Episode, RoleCall, Turn, TurnRecord
 from gui_rl.errors import UserError
 
-VERSION = "2.1.0"
+VERSION = "2.2.0"
 SPLIT = "train"
 TURNS_PER_EPISODE = 16
 INDEX = "index.json"
@@ -48,7 +48,7 @@ INTEGERS = ("seed", "progress", "total", "policy_version")
 JSONS = ("score", "rewards", "checkpoints", "tools", "made_by")
 TURN_JSONS = (
     "temperature", "policy_spans", "thought", "conclusion", "action", "parse_error", "tool_result", "target_box",
-    "seconds", "state_hash", "use", "calls",
+    "seconds", "state_hash", "use", "calls", "device",
 )  # fmt: skip
 
 

@@ -134,7 +134,7 @@ def step_pairs(witnessed: Witnessed) -> Iterator[Pair]:
             asked[ELEMENT] = target
         for question, answer in asked.items():
             where = f"{episode.id} turn {turn.index}"
-            yield Pair("step", f"{steps} {question}", answer, "exact", where, episode.device, turn.screenshot)
+            yield Pair("step", f"{steps} {question}", answer, "exact", where, episode.device_of(turn), turn.screenshot)
         said.append(turn.conclusion or "")
 
 
@@ -190,10 +190,8 @@ async def world_pairs(
             counts[f"{_fault(error)} world"] += 1
             continue
         where = f"{episode.id} turn {turn.index}"
-        asked = f"{call}\n{CHANGES}"
-        pairs.append(
-            Pair("world", asked, answer, annotator.name, where, episode.device, turn.screenshot, episode.licence)
-        )
+        asked, device = f"{call}\n{CHANGES}", episode.device_of(turn)
+        pairs.append(Pair("world", asked, answer, annotator.name, where, device, turn.screenshot, episode.licence))
         counts["world"] += 1
     return pairs
 

@@ -29,8 +29,8 @@ def mine(episodes: Iterable[Episode], counts: Counter) -> Iterator[Episode]:
     """Queries from the clicks of trajectories: the step's sentence, and the box of the element that was clicked.
 
     Dropped, and counted: turns that are no training samples or no clicks, without a box or a sentence, whose box covers
-    more than `LARGEST` of the screen or does not hold the click; sentences that mean several boxes on one screenshot,
-    and repetitions.
+    more than `LARGEST` of the screen or does not hold the click, that are on another device than the episode began on;
+    sentences that mean several boxes on one screenshot, and repetitions.
     """
     found: dict[tuple[str, str], list[tuple[Any, ...]]] = defaultdict(list)
     for episode in episodes:
@@ -38,8 +38,10 @@ def mine(episodes: Iterable[Episode], counts: Counter) -> Iterator[Episode]:
         for turn in episode.turns:
             call = (turn.action or {}).get("arguments", {})
             place, box = call.get("coordinate"), turn.target_box
-            if not turn.use or call.get("action") != CLICK.get(episode.device) or place is None:
+            if not turn.use or call.get("action") != CLICK.get(episode.device_of(turn)) or place is None:
                 counts["no click"] += 1
+            elif turn.device:
+                counts["not the episode's screen"] += 1
             elif box is None or not turn.conclusion:
                 counts["no box or sentence"] += 1
             elif (box[2] - box[0]) * (box[3] - box[1]) > LARGEST * GRID * GRID:

@@ -64,7 +64,7 @@ async def with_roles(
             where = f"{episode.id} turn {turn.index}"
             raise RubbishError(f"{annotator.name} as {failed.role} of {where}: {failed.failure}: {failed.text[:80]!r}")
         prompt = render(
-            tokenizer, context, episode.device, episode.tools, told(episode.instruction, state), history,
+            tokenizer, context, episode.device_of(turn), episode.tools, told(episode.instruction, state), history,
             screens[turn.index], sample_id=f"{episode.id} turn {turn.index}",
         )  # fmt: skip
         turns.append(dataclasses.replace(turn, prompt_ids=tuple(prompt.ids), calls=calls))

@@ -103,7 +103,7 @@ async def written_plan(
             if value["tool"] is None:
                 return None
             call, until = Call(value["tool"], value["arguments"]), value["until"]
-            if failure := validate_call(call, episode.device, signatures):
+            if failure := validate_call(call, episode.device_of(episode.turns[at]), signatures):
                 raise ValueError(f"the call is no call of these tools: {failure}")
             if not isinstance(until, int) or not at + 1 <= until <= last:
                 raise ValueError(f"until must be a step from {at + 1} to {last}")

@@ -81,11 +81,13 @@ async def witness(client: EnvClient, episode: Episode) -> Witnessed:
 def noted(episode: Episode, known: list[Known]) -> tuple[tuple[str, ...], ...]:
     """What each step's screen shows that a later step needs: what the world says itself, and every fact with a value
     that is typed or answered later, that the instruction does not tell and that the screen of that later step does not
-    show. Of several screens with the value the last counts."""
+    show. Of several screens with the value the last counts. What the world says itself is not noted twice."""
     notes = [list(one.notes) for one in known[: len(episode.turns)]]
     for step, turn in enumerate(episode.turns):
         value = _typed(turn)
         if not value or _holds(episode.instruction, value) or any(_holds(a, value) for _, a in known[step].facts):
+            continue
+        if any(_holds(note, value) for earlier in notes[:step] for note in earlier):
             continue
         for earlier in reversed(range(step)):
             facts = sorted(known[earlier].facts, key=lambda fact: fact[1] != value)

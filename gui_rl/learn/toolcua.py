@@ -153,11 +153,11 @@ def fill_switches(
     rewards: list[float] = []
     right = valid = constant = 0
     for record, group in zip(records, completions, strict=True):
-        wanted = record.turn
+        wanted, device = record.turn, record.episode.device_of(record.turn)
         mine = []
         for completion in group:
             text = decode_response(tokenizer, completion.token_ids)
-            call = parse_response(text, record.episode.device, record.episode.tools, config.thinking).call
+            call = parse_response(text, device, record.episode.tools, config.thinking).call
             said = None if call is None else {"name": call.name, "arguments": dict(call.arguments)}
             mine.append(switch_reward(said, wanted, config))
             valid += said is not None

@@ -124,10 +124,10 @@ async def play(
     """
     turns: list[Turn] = []
     history: list[HistoryTurn] = []
-    observation, owing = None, "env_crash"
+    observation, begun, owing = None, None, "env_crash"
     try:
         async with asyncio.timeout(deadline - time.monotonic()):
-            observation = await session.reset()
+            observation = begun = await session.reset()
             ended = False
             while not ended:
                 screenshot, owing = shared(observation.png), "policy_timeout"
@@ -170,6 +170,7 @@ async def play(
                         tool_result=result,
                         target_box=None if reply.box is None else _on_grid(reply.box, observation),
                         seconds={"answer": reply.seconds, "step": time.monotonic() - started},
+                        device="" if observation.device == session.device else observation.device,
                     )
                 )
                 conclusion = parsed.conclusion or ""
@@ -185,14 +186,14 @@ async def play(
                     ids != list(turn.response_ids) for ids, turn in zip(kept, turns, strict=True)
                 )
     except EnvFault as fault:
-        return _episode(spec, session, agent, observation, turns, fault.outcome)
+        return _episode(spec, session, agent, begun, turns, fault.outcome)
     except TimeoutError:
-        return _episode(spec, session, agent, observation, turns, owing)
+        return _episode(spec, session, agent, begun, turns, owing)
     finally:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(session.close(), CLOSE_S)
     return dataclasses.replace(
-        _episode(spec, session, agent, observation, turns, verdict.outcome),
+        _episode(spec, session, agent, begun, turns, verdict.outcome),
         score=verdict.score or 0.0,
         progress=verdict.progress,
         total=verdict.total,
@@ -208,16 +209,16 @@ def _on_grid(box: Sequence[float], seen: Observation) -> tuple[float, ...]:
 
 
 def _episode(
-    spec: Spec, session: Session, agent: Agent, observation: Observation | None, turns: Sequence[Turn], outcome: str
+    spec: Spec, session: Session, agent: Agent, begun: Observation | None, turns: Sequence[Turn], outcome: str
 ) -> Episode:
     return Episode(
         id=spec.id,
         suite=spec.suite,
         task=spec.task,
         seed=spec.seed,
-        device=session.device if observation is None else observation.device,
-        instruction="" if observation is None else observation.instruction,
-        screen_size=(0, 0) if observation is None else (observation.width, observation.height),
+        device=session.device,
+        instruction="" if begun is None else begun.instruction,
+        screen_size=(0, 0) if begun is None else (begun.width, begun.height),
         turns=tuple(turns),
         outcome=outcome,
         source=agent.source,

@@ -96,6 +96,7 @@ def make_play_stored(
         if ticket.task not in states:
             raise UserError(f"no stored state is called {ticket.task!r}")
         state = states[ticket.task]
+        device = state.episode.device_of(state.turn)
         images = [prepare(screen, name=ticket.task) for screen in state.screens]
         prompt = prompt_of(tokenizer, state.turn.prompt_ids, images)
         names = [f"{ticket.key}/{number}/{copy}" for copy in range(size)]
@@ -104,7 +105,7 @@ def make_play_stored(
         episodes = []
         for name, done in zip(names, found, strict=True):
             text = decode_response(tokenizer, done.token_ids)
-            parsed = parse_response(text, state.episode.device, state.episode.tools, thinking)
+            parsed = parse_response(text, device, state.episode.tools, thinking)
             action = None
             if parsed.call is not None:
                 action = {"name": parsed.call.name, "arguments": dict(parsed.call.arguments)}
@@ -122,7 +123,7 @@ def make_play_stored(
                     ticket.suite,
                     ticket.task,
                     ticket.seed,
-                    state.episode.device,
+                    device,
                     state.episode.instruction,
                     state.episode.screen_size,
                     (turn,),

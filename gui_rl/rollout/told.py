@@ -41,7 +41,7 @@ def told_episode(record: EpisodeReply, verdict: EvaluateReply, id: str) -> Episo
         if step.response is None or step.response.sampled is None:
             raise UserError(f"{id} step {step.step}: the agent loop did not tell how the response was sampled")
         told = step.response.sampled
-        parsed = parse_response(step.response.text, record.device, record.tools)
+        parsed = parse_response(step.response.text, step.device or record.device, record.tools)
         turns.append(
             Turn(
                 index=step.step,
@@ -61,6 +61,7 @@ def told_episode(record: EpisodeReply, verdict: EvaluateReply, id: str) -> Episo
                 action=None if step.action is None else step.action.model_dump(),
                 parse_error=step.parse_error,
                 tool_result=None if step.tool_result is None else json.dumps(step.tool_result),
+                device="" if step.device in (None, record.device) else step.device,
             )
         )
     with Image.open(io.BytesIO(turns[0].screenshot)) as image:

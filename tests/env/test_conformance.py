@@ -216,6 +216,11 @@ def blunt(verdict):
     verdict["outcome"] = verdict["outcome"].replace("format_fail", "fail")
 
 
+def one_device(reply):
+    """Whatever is in front, the observation calls it a phone."""
+    reply["observation"]["device"] = "mobile"
+
+
 BROKEN = {
     "alive": change_if("/livez", lambda document: 503),
     "tasks": change_if("/tasks", lambda listed: listed[0].update(tool_beneficial=0)),
@@ -237,6 +242,7 @@ BROKEN = {
     "close": Welcome,
     "expiry": Immortal,
     "full": lambda app: Headers(app, lost=b"retry-after"),
+    "devices": change_if("/step", one_device),
 }
 
 

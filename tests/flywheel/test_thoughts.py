@@ -10,7 +10,7 @@ import pytest
 
 from env_servers.protocol.messages import Known
 from env_servers.server import running_server
-from gui_rl.data.samples import by_role, supervised, turn_sample
+from gui_rl.data.samples import by_role, supervised, turn_sample, with_ids
 from gui_rl.data.schema import Episode, Turn, TurnRecord
 from gui_rl.data.store import EpisodeSource, write_episodes
 from gui_rl.flywheel import knowledge, role_data
@@ -28,6 +28,8 @@ TOKENIZER = Tokenizer.load("gui-tiny")
 TINY, WIDE = Prompts(TOKENIZER, TINY_CONTEXT), Prompts(TOKENIZER, ContextConfig(history_turns=1))
 NARROW = Prompts(TOKENIZER, dataclasses.replace(TINY_CONTEXT, max_prompt_tokens=None))
 SHORT = ("virtual", "shop/add+checkout")
+CARRIED = (("memory", "memos_mobile/look+meanwhile+put_number"), ("memory", "memos_web/colour+put_thing"))
+RELAY = ("relay", "relay/desktop-mobile-thing")
 MEMORY = (("apps", "mail/tell"), ("apps", "search/code"), ("apps", "search/cheaper"))
 
 
@@ -62,7 +64,7 @@ def played(chromium):
 
     async def run(server):
         async with EnvClient(server.url, server.token) as client:
-            specs = [Spec(suite, task, 3) for suite, task in (SHORT, *MEMORY)]
+            specs = [Spec(suite, task, 3) for suite, task in (SHORT, *MEMORY, *CARRIED, RELAY)]
             episodes = await play_all(client, ScriptAgent(WIDE), specs, script=True, keep_final=True)
             (lost,) = await play_all(client, Lost(WIDE), [Spec(*SHORT, 5)], script=True, keep_final=True)
             found = {episode.task: (episode, await witness(client, episode)) for episode in episodes}
@@ -137,6 +139,48 @@ def test_the_memory_holds_what_a_later_step_needs(played, suite, task):
     assert value in narrow.turns[first].conclusion
     assert value in TOKENIZER.decode(narrow.turns[used].prompt_ids)
     assert value not in TOKENIZER.decode(narrow.turns[first].prompt_ids)
+
+
+@pytest.mark.parametrize(("suite", "task"), CARRIED)
+def test_a_tiny_policy_knows_a_value_by_its_thoughts_alone(played, suite, task):
+    """gui-tiny's own context: the value is in the prompt of the turn that uses it with thoughts, and not without."""
+    episode, witnessed = played[task]
+    plain = with_ids(strip(episode), TOKENIZER, TINY_CONTEXT)
+    made = thinking(played, task, TINY, brief=True)
+    used = len(episode.turns) - 2  # the last before the end
+    first = next(index for index, notes in enumerate(witnessed.noted) if notes)
+    assert used - first >= 3
+    kind = task.rsplit("_", 1)[1]
+    (note,) = [note for note in witnessed.noted[first] if kind in note]
+    value = note.removesuffix(".").split()[-1]
+    assert value not in TOKENIZER.decode(plain.turns[used].prompt_ids).split("Previous actions:")[1]
+    assert note in TOKENIZER.decode(made.turns[used].prompt_ids) and note in made.turns[used].thought
+    assert plain.turns[used].image_turns == made.turns[used].image_turns == (used,)
+    assert max(len(turn.prompt_ids) for turn in made.turns) <= TINY_CONTEXT.max_prompt_tokens
+    assert max(len(turn.response_ids) for turn in made.turns) <= 96
+
+
+def strip(episode):
+    """As a script without a policy would have left it: no ids."""
+    bare = {"prompt_ids": (), "response_ids": (), "image_grids": (), "image_turns": ()}
+    return dataclasses.replace(episode, turns=tuple(dataclasses.replace(turn, **bare) for turn in episode.turns))
+
+
+def test_two_devices_each_have_their_own_prompts(played, tmp_path):
+    episode, witnessed = played[RELAY[1]]
+    assert episode.success and episode.device == "desktop" and episode.screen_size == (160, 128)
+    devices = [episode.device_of(turn) for turn in episode.turns]
+    assert devices == ["desktop"] * 3 + ["mobile"] * 3
+    for prompts in (NARROW, WIDE):
+        made = with_ids(strip(episode), TOKENIZER, prompts.context)
+        for turn, device in zip(made.turns, devices, strict=True):
+            function = {"desktop": "computer_use", "mobile": "mobile_use"}[device]
+            assert f'"{function}"' in TOKENIZER.decode(turn.prompt_ids).split("</tools>\n\nFor each")[0]
+    value = witnessed.noted[2][0].removesuffix(".").split()[-1]
+    made = thinking(played, RELAY[1], NARROW, brief=True)
+    assert f"The thing is {value}." in TOKENIZER.decode(made.turns[4].prompt_ids)
+    write_episodes(tmp_path / "store", [made])
+    assert EpisodeSource(tmp_path / "store")[0] == made
 
 
 def test_notes_need_a_later_use():

@@ -3,9 +3,11 @@
 //   width, height               css px
 //   render(state, ui)           draws with ui.icon / ui.rect / ui.word and registers with ui.target; a pure function of state
 //   swipe | scroll (state, "up"|"down")   key(state, "ctrl+c")   button(state, "Back")   typed(state, text)   all optional
+//   wheel(state, dx, dy)        in place of scroll: css px, positive right and down
 //   focused(state)              true where typed text goes into the app's text box
 //   tools: {name: (state, args) => result}     throw Error(message) to refuse
-// A target's handlers: tap, double, context, hold (each (state)), and drop(state, name of what was dropped).
+// A target's handlers: tap, double, triple, context, middle, hold (each (state)), drop(state, name of what was dropped),
+// and glide(state, dx, dy, name of the target at the end), which takes every longer stroke that begins on it.
 "use strict";
 
 const HOLD_MS = 400; // a press this long is a long press
@@ -77,25 +79,29 @@ function mount(spec) {
     const [dx, dy] = [event.clientX - x, event.clientY - y];
     const end = under(event.clientX, event.clientY);
     if (Math.hypot(dx, dy) > SLOP) {
-      if (event.pointerType === "touch") {
+      if (button === 0 && target && target.on.glide) fire("glide", target, dx, dy, end ? end.name : "");
+      else if (event.pointerType === "touch") {
         if (spec.swipe && Math.abs(dy) > Math.abs(dx)) {
           spec.swipe(state, dy < 0 ? "up" : "down");
           paint();
         }
       } else if (button === 0 && target && target.on.drag && end && end.on.drop) fire("drop", end, target.name);
     } else if (button === 2) fire("context", target);
+    else if (button === 1) fire("middle", target);
     else if (event.pointerType === "touch" && event.timeStamp - time >= HOLD_MS) fire("hold", target);
     else if (button === 0) fire("tap", target);
     hover(event);
   });
   glass.addEventListener("dblclick", (event) => fire("double", under(event.clientX, event.clientY)));
+  glass.addEventListener("click", (event) => event.detail === 3 && fire("triple", under(event.clientX, event.clientY)));
   for (const kind of ["contextmenu", "mousedown", "touchstart"]) {
     glass.addEventListener(kind, (event) => event.preventDefault(), { passive: false });
   }
   document.addEventListener("wheel", (event) => {
     event.preventDefault();
-    if (!spec.scroll || event.deltaY === 0) return;
-    spec.scroll(state, event.deltaY > 0 ? "down" : "up");
+    if (spec.wheel) spec.wheel(state, event.deltaX, event.deltaY);
+    else if (spec.scroll && event.deltaY !== 0) spec.scroll(state, event.deltaY > 0 ? "down" : "up");
+    else return;
     paint();
   }, { passive: false });
   document.addEventListener("keydown", (event) => {
@@ -105,7 +111,8 @@ function mount(spec) {
     event.preventDefault();
     if (name === "goback" || name === "browserback") return window.app.button("Back");
     if (!spec.key) return;
-    spec.key(state, (event.ctrlKey ? "ctrl+" : "") + (event.altKey ? "alt+" : "") + name);
+    const shift = event.shiftKey && (event.ctrlKey || event.altKey);
+    spec.key(state, (event.ctrlKey ? "ctrl+" : "") + (event.altKey ? "alt+" : "") + (shift ? "shift+" : "") + name);
     paint();
   });
   sink.addEventListener("input", () => {

@@ -103,6 +103,16 @@ class Hand:
         call = self._call("scroll", pixels=pixels, coordinate=self._grid(*element.centre))
         return Move(call, f"Scroll {'up' if pixels > 0 else 'down'}.", element.box)
 
+    def hwheel(self, elements: Sequence[Element], name: str, pixels: int) -> Move:
+        """The wheel sideways over `name` by `pixels`, positive left (desktop)."""
+        element = self._at(elements, name)
+        call = self._call("hscroll", pixels=pixels, coordinate=self._grid(*element.centre))
+        return Move(call, f"Scroll {'left' if pixels > 0 else 'right'}.", element.box)
+
+    def middle(self, elements: Sequence[Element], name: str) -> Move:
+        """A middle click (desktop)."""
+        return self._point("middle_click", elements, name, f"Middle click the {name}.")
+
     def context(self, elements: Sequence[Element], name: str) -> Move:
         """A right click (desktop)."""
         return self._point("right_click", elements, name, f"Right click the {name}.")
@@ -121,6 +131,12 @@ class Hand:
         start, end = (low, high) if direction == "up" else (high, low)
         return Move(self._call("swipe", coordinate=start, coordinate2=end), f"Swipe {direction}.")
 
+    def stroke(self, elements: Sequence[Element], name: str, onto: str) -> Move:
+        """A swipe from `name` to `onto`: a drag by the finger (mobile)."""
+        start, end = self._at(elements, name), self._at(elements, onto)
+        call = self._call("swipe", coordinate=self._grid(*start.centre), coordinate2=self._grid(*end.centre))
+        return Move(call, f"Drag the {name} to the {onto}.", start.box)
+
     def slide(self, dx: float, dy: float) -> Move:
         """A swipe that moves what is under the middle of the screen by (dx, dy) css px, at most 0.4 of it (mobile)."""
         dx, dy = (max(-0.4, min(0.4, d / side)) for d, side in ((dx, self.width), (dy, self.height)))
@@ -131,6 +147,10 @@ class Hand:
     def scroll(self, direction: str) -> Move:
         """A page-wise scroll (web)."""
         return Move(self._call("scroll", direction=direction), f"Scroll {direction}.")
+
+    def back(self) -> Move:
+        """The page before (web)."""
+        return Move(self._call("go_back"), "Go back.")
 
     def select(self, elements: Sequence[Element], name: str, option: str) -> Move:
         """An option of the list called `name` (web)."""

@@ -16,9 +16,10 @@ def _read(name: str) -> str:
     return (_HERE / name).read_text(encoding="utf-8")
 
 
-def assemble(app: str, width: int, height: int) -> str:
-    """The page of `app`, whose own code is `<app>/page.js` beside this module."""
-    script = "\n".join((icons.script(), _read("common_look.js"), _read("common.js"), _read(f"{app}/page.js")))
+def assemble(app: str, width: int, height: int, code: Path | None = None) -> str:
+    """The page of `app`, whose own code is `<app>/page.js` beside this module, or the file `code`."""
+    own = (code or _HERE / app / "page.js").read_text(encoding="utf-8")
+    script = "\n".join((icons.script(), _read("common_look.js"), _read("common.js"), own))
     filled = {
         "@TITLE@": app,
         "@STYLE@": _read("common.css"),

@@ -350,4 +350,7 @@ APP = App(
     outcome=outcome,
     home="root",
     names=(*sorted(THINGS), *NAMES),
+    pools={
+        slot: sorted(COLOURS if slot.endswith("folder") else THINGS) for subtask in SUBTASKS for slot in subtask.needs
+    },
 )

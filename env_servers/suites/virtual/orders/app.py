@@ -359,4 +359,5 @@ APP = App(
     outcome=outcome,
     home="list",
     names=(*sorted(THINGS), *NAMES),
+    pools={name: sorted(THINGS) for subtask in SUBTASKS for name in subtask.needs},
 )

@@ -357,4 +357,8 @@ APP = App(
     outcome=outcome,
     home="shop",
     names=(*sorted(THINGS), *NAMES),
+    pools={
+        **dict.fromkeys((*_ADDING, *_CART), sorted(THINGS)),
+        "filter": sorted(COLOURS),
+    },
 )
