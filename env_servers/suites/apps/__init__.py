@@ -12,9 +12,9 @@ from functools import cache
 from ..virtual.app import App, Task, TaskInstance, make_instance
 
 NAMES: tuple[str, ...] = (
-    *("ride", "tickets", "notes"),
+    *("ride", "tickets", "notes", "food"),
     *("writer", "sheet", "settings"),
-    *("mail", "search", "admin"),
+    *("mail", "search", "admin", "market"),
 )
 """The apps, three of each device family: mobile, desktop, web."""
 

@@ -69,5 +69,9 @@ def touched(name: str) -> Callable[[Slots], frozenset[str]]:
 
 
 def answered(name: str) -> Callable[[State, Slots], bool]:
-    """The checkpoint of a question: the right answer, in capitals or not."""
-    return lambda state, slots: state["answer"].casefold() == slots[f"{name}_answer"].casefold()
+    """The checkpoint of a question: the right answer, in capitals or not, with its currency or without."""
+
+    def plain(text: str) -> str:
+        return text.casefold().removeprefix("$").removesuffix(" euros")
+
+    return lambda state, slots: plain(state["answer"]) == plain(slots[f"{name}_answer"])
