@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 from ...virtual.app import START, Slots, State, Subtask, ToolSpec
@@ -123,9 +124,8 @@ def fill(rng: random.Random, path: tuple[str, ...], state: State) -> Slots:
     ranked = [place for place in places if len(largest(state, place)) > 1]
     slots["big"] = rng.choice(ranked)
     slots["find"] = rng.choice([name for place, inner in folders for name in items[place][inner]["items"]])
-    held = {name for place in places for name in items[place]} | {slots["find"]}
-    stems = {name.rsplit(".", 1)[0] for name in held}
-    slots["missing"] = rng.choice([name for name in FILES if name.rsplit(".", 1)[0] not in stems])
+    held = json.dumps(state)
+    slots["missing"] = rng.choice([name for name in FILES if f'"{name.rsplit(".", 1)[0]}.' not in held])
     answers = {name: answer for name, answer in ANSWERS.items() if name in path}
     return with_goals(path, state, slots, outcome, EFFECTS, answers)
 
@@ -150,6 +150,7 @@ _WINDOWS = (*PLACES, *FOLDERS, "Home", "Bin")
 
 APP = DESKTOP.app(
     NAME,
+    parts=("desk", "explorer/tree"),
     subtasks=SUBTASKS,
     tools=TOOLS,
     initial=initial,

@@ -16,7 +16,7 @@ DOCK = 90  # css px that a dock on the left keeps free of windows
 
 def _open(state: State, elements: Found, path: str, keep: str = "") -> Move | None:
     """The folder `path` of one or two steps below the home folder (or "Home", "Bin") in front, with nothing over it but
-    `keep`; None when it is. A place that the window does not list ends the task."""
+    `keep`; None when it is. A place that the window lacks at its side is searched for before it ends the task."""
     if move := escape(state, keep):
         return move
     own = front(state)
@@ -27,7 +27,9 @@ def _open(state: State, elements: Found, path: str, keep: str = "") -> Move | No
     place, *inner = path.removeprefix("Home/").split("/")
     if inner and own["path"] == f"Home/{place}":
         return HAND.tap(elements, "clear search") if own["query"] else _item(state, elements, inner[0], HAND.double)
-    return HAND.tap(elements, f"place {place}") if shown(elements, f"place {place}") else HAND.give_up()
+    if shown(elements, f"place {place}"):
+        return HAND.tap(elements, f"place {place}")
+    return _search(state, elements, place) or HAND.give_up()
 
 
 def _item(state: State, elements: Found, name: str, hand: Any) -> Move:
@@ -157,11 +159,9 @@ def big(state: State, slots: Slots, elements: Found) -> Move:
         return HAND.tap(elements, "list view")
     if own["sort"] != {"by": "size", "down": True}:
         return HAND.tap(elements, "size header")
-    return (
-        HAND.answer(slots["big_answer"])
-        if shown(elements, slots["big_answer"])
-        else HAND.wheel(elements, "entries", WHEEL)
-    )
+    if shown(elements, slots["big_answer"]):
+        return HAND.answer(slots["big_answer"])
+    return _item(state, elements, slots["big_answer"], HAND.tap)
 
 
 def _search(state: State, elements: Found, name: str) -> Move | None:

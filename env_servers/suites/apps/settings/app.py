@@ -312,7 +312,7 @@ NAMES = (
 
 APP = DESKTOP.app(
     NAME,
-    parts=("settings/shell",),
+    parts=("desk", "settings/shell"),
     subtasks=SUBTASKS,
     tools=TOOLS,
     initial=initial,
