@@ -139,6 +139,10 @@ def fill(rng: random.Random, path: tuple[str, ...], state: State) -> Slots:
     slots["ask_price_dish"] = rng.choice(dishes_of(place_of(state, slots["ask_price"])))["name"]
     coming = [name for name in status if status[name] in ("Preparing", "On the way")]
     slots["ask_courier"] = rng.choice(coming)
+    slots["usual"] = {  # where to and how an order of this path goes unless the task says so
+        "address": slots["default"] if "default" in path else state["address"],
+        "pay": slots["card"] if "card" in path else state["pay"],
+    }
     return with_goals(path, state, slots, outcome, EFFECTS, {k: v for k, v in ANSWERS.items() if k in path}, _PASSING)
 
 

@@ -14,7 +14,7 @@ Found = Sequence[Element]
 
 
 def wanted(slots: Slots, kind: str) -> dict[str, Any]:
-    """What the subtask `kind` wants to be ordered; address and pay "": whatever is the default."""
+    """What the subtask `kind` wants to be ordered; address and pay "": the default, which is `usual`."""
     extra = slots.get(f"{kind}_extra", "")
     line = {
         "dish": slots[f"{kind}_dish"],
@@ -29,6 +29,7 @@ def wanted(slots: Slots, kind: str) -> dict[str, Any]:
         "address": slots.get(f"{kind}_to", ""),
         "time": slots.get(f"{kind}_time", "Now"),
         "pay": slots.get(f"{kind}_pay", ""),
+        "usual": slots["usual"],
     }
 
 
@@ -119,7 +120,7 @@ def voucher(state: State, slots: Slots, elements: Found) -> Move:
 def _pay(state: State, elements: Found, want: dict[str, Any]) -> Move:
     """On the checkout, with the right cart: what is not as `want` says, then the order."""
     check = state["check"]
-    address, pay = want["address"] or state["address"], want["pay"] or state["pay"]
+    address, pay = (want[key] or want["usual"][key] for key in ("address", "pay"))
     match state["dialog"]:
         case "address":
             return seek(elements, f"to {address}", [f"to {label}" for label in sorted(state["addresses"])])
@@ -195,7 +196,8 @@ def reorder(state: State, slots: Slots, elements: Found) -> Move:
     )
     cart = state["cart"]
     if old and cart["place"] == old["place"] and cart["lines"] == old["lines"] and not cart["voucher"]:
-        return _buy(state, elements, {"voucher": "", "address": "", "time": "Now", "pay": ""})
+        want = {"voucher": "", "address": "", "time": "Now", "pay": "", "usual": slots["usual"]}
+        return _buy(state, elements, want)
     if cart["lines"]:
         return to_tab(state, elements, "cart") or HAND.tap(elements, "empty cart")
     return _on_order(state, elements, slots["reorder"], "past", "order again")

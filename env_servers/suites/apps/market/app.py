@@ -137,6 +137,8 @@ def fill(rng: random.Random, path: tuple[str, ...], state: State) -> Slots:
             slots[f"{kind}_delivery"], slots[f"{kind}_pay"] = rng.choice(DELIVERIES)[0], rng.choice(PAYMENTS)
     if "coupon" in path:
         slots["coupon"] = rng.choice(state["coupons"])[0]
+    moved = {key: slots[f"relocate_{key}"] for key in ("street", "city")} if "relocate" in path else {}
+    slots["usual"] = {**state["profile"], **moved}
     answers = {name: answer for name, answer in ANSWERS.items() if name in path}
     return with_goals(path, state, slots, outcome, EFFECTS, answers, _PASSING)
 

@@ -16,10 +16,10 @@ FIELDS = ("name", "street", "city")
 
 
 def wanted(slots: Slots, kind: str) -> dict[str, Any]:
-    """What the subtask `kind` wants to be ordered; "" where anything will do."""
+    """What the subtask `kind` wants to be ordered; where it says no address, the account's, which is `usual`."""
     line = {"name": slots[kind], "option": slots[f"{kind}_option"], "count": slots[f"{kind}_count"]}
     more = {key: slots.get(f"{kind}_{key}", "") for key in (*FIELDS, "delivery", "pay")}
-    return {"lines": [line], "coupon": "", "gift": kind == "gift", **more}
+    return {"lines": [line], "coupon": "", "gift": kind == "gift", "usual": slots["usual"], **more}
 
 
 def seek(elements: Found, name: str, order: Sequence[str]) -> Move:
@@ -124,7 +124,7 @@ def _buy(state: State, elements: Found, want: dict[str, Any]) -> Move:
         *(f"{name} payment" for name in PAYMENTS), "place order",
     ]  # fmt: skip
     for key in FIELDS:
-        text = want[key] or state["profile"][key]
+        text = want[key] or want["usual"][key]
         if form[key].strip() != text:
             return towards(elements, f"{key} box", rows) or HAND.enter(elements, f"{key} box", text)
     if form["delivery"] != want["delivery"]:
