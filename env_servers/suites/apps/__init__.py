@@ -1,4 +1,4 @@
-"""The suite `apps`: nine apps of everyday size, built on well-kept front-end packages, with exact predicates.
+"""The suite `apps`: twelve apps of everyday size, built on well-kept front-end packages, with exact predicates.
 
 An app is a folder with app.py (its `APP`: state, task DAG, predicates, scripts, tools), page.js and page.css. All else
 (tasks as paths through the DAG, instances, verdicts) is that of the virtual suite (`virtual.app`).
@@ -12,11 +12,11 @@ from functools import cache
 from ..virtual.app import App, Task, TaskInstance, make_instance
 
 NAMES: tuple[str, ...] = (
-    *("ride", "tickets", "notes"),
-    *("writer", "sheet", "settings"),
-    *("mail", "search", "admin"),
+    *("ride", "tickets", "notes", "food"),
+    *("writer", "sheet", "settings", "explorer"),
+    *("mail", "search", "admin", "market"),
 )
-"""The apps, three of each device family: mobile, desktop, web."""
+"""The apps, four of each device family: mobile, desktop, web."""
 
 
 @cache

@@ -73,7 +73,8 @@ function mount(spec) {
   // What is to be seen of a node, null where that is too little to be hit for sure or something else lies over it.
   function box(node) {
     let { left, top, right, bottom } = node.getBoundingClientRect();
-    const [wide, tall] = [right - left, bottom - top].map((side) => Math.max(4, Math.min(side, 10)));
+    const least = document.body.classList.contains("mobile") ? 16 : 10; // a finger that meets less may hit what is beside it
+    const [wide, tall] = [right - left, bottom - top].map((side) => Math.max(4, Math.min(side, least)));
     for (let above = node.parentElement; above && above !== document.documentElement; above = above.parentElement) {
       if (getComputedStyle(above).overflow === "visible") continue;
       const frame = above.getBoundingClientRect();

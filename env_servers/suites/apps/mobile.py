@@ -6,10 +6,12 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from ..virtual.gestures import Element, Hand, Move
+from ..virtual.gestures import Element, Move
+from .pages import Family
 
-DEVICE, WIDTH, HEIGHT = "mobile", 360, 640
-HAND = Hand(DEVICE, WIDTH, HEIGHT)
+WIDTH, HEIGHT = 360, 640
+PHONE = Family("mobile", WIDTH, HEIGHT, "mobile")
+HAND = PHONE.hand
 
 _WEEK = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = (("Mar", 31), ("Apr", 30), ("May", 31), ("Jun", 30), ("Sep", 30), ("Oct", 31))

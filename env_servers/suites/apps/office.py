@@ -1,23 +1,16 @@
-"""What the desktop apps share: names of people and places, exact ends of paths, and moves every script needs.
-
-A path's end is worked out by carrying the effects of its subtasks out in Python, on a copy of the initial state. A fact
-of the app's `outcome` belongs to the last subtask of the path that changes it; a subtask is achieved where all facts
-that belong to it have their value at the end of the path. So the end state is right exactly where it equals the one
-worked out here, and every other change is a side effect.
-"""
+"""What the desktop apps share: names of people and places, and moves that every script needs."""
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from ..virtual.app import Element, Move, Slots, State
-from ..virtual.gestures import Hand
+from ..virtual.app import Element, Move, State
+from .pages import Family
 
 WIDTH, HEIGHT = 1024, 640
-HAND = Hand("desktop", WIDTH, HEIGHT)
+DESKTOP = Family("desktop", WIDTH, HEIGHT, "office")
+HAND = DESKTOP.hand
 
 FIRST = (
     "Alma Boris Clara Dario Elena Felix Greta Hugo Irene Jonas Karla Leon Mira Nico Olga Pavel Rosa Simon Tilda "
@@ -33,13 +26,6 @@ CITIES = (
 ).split()
 MONTHS = ("January February March April May June July August September October November December").split()
 
-Effect = Callable[[State, Slots], None]
-Outcome = Callable[[State], dict[str, Any]]
-
-
-def _copy(value: dict[str, Any]) -> dict[str, Any]:
-    return json.loads(json.dumps(value))
-
 
 def person(rng: random.Random) -> str:
     return f"{rng.choice(FIRST)} {rng.choice(LAST)}"
@@ -47,55 +33,6 @@ def person(rng: random.Random) -> str:
 
 def day(rng: random.Random) -> str:
     return f"{rng.randint(1, 28)} {rng.choice(MONTHS)}"
-
-
-def with_goals(
-    path: Sequence[str],
-    state: State,
-    slots: Slots,
-    outcome: Outcome,
-    effects: Mapping[str, Effect],
-    answers: Mapping[str, Callable[[State, Slots], str]],
-) -> Slots:
-    """`slots` with `goals`, for every subtask of `path` that has an effect the facts that belong to it, and with
-    `<subtask>_answer` for those that ask. Raises ValueError where an effect changes nothing."""
-    present, goals, found = _copy(state), {}, dict(slots)
-    before = _copy(outcome(present))
-    for name in path:
-        if name in answers:
-            found[f"{name}_answer"] = answers[name](present, slots)
-        if name not in effects:
-            continue
-        effects[name](present, slots)
-        after = _copy(outcome(present))
-        changed = {key: after.get(key) for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
-        if not changed:
-            raise ValueError(f"the subtask {name} of {'+'.join(path)} changes nothing")
-        for others in goals.values():
-            for key in changed:
-                others.pop(key, None)
-        goals[name], before = changed, after
-    return {**found, "goals": goals}
-
-
-def reached(name: str, outcome: Outcome) -> Callable[[State, Slots], bool]:
-    """The checkpoint of a subtask with an effect."""
-
-    def checkpoint(state: State, slots: Slots) -> bool:
-        facts = outcome(state)
-        return all(facts.get(key) == value for key, value in slots["goals"][name].items())
-
-    return checkpoint
-
-
-def touched(name: str) -> Callable[[Slots], frozenset[str]]:
-    """The facts that belong to a subtask with an effect."""
-    return lambda slots: frozenset(slots["goals"].get(name, ()))
-
-
-def answered(name: str) -> Callable[[State, Slots], bool]:
-    """The checkpoint of a question: the right answer, in capitals or not."""
-    return lambda state, slots: state["answer"].casefold() == slots[f"{name}_answer"].casefold()
 
 
 def shown(elements: Sequence[Element], name: str) -> bool:

@@ -1,10 +1,15 @@
-"""Assembles an app's page: the skeleton, the front-end packages that it is built on, the kit and the app's own code."""
+"""Assembles an app: the screen of its device family and its page, which is the skeleton, the front-end packages that it
+is built on, the kit and the app's own code."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+from ..virtual.app import App
+from ..virtual.gestures import Hand
 from . import vendor
 
 _HERE = Path(__file__).parent
@@ -37,3 +42,23 @@ def assemble(app: str, device: str, packages: tuple[str, ...] = (), parts: tuple
     for mark, text in filled.items():
         page = page.replace(mark, text)
     return page
+
+
+@dataclass(frozen=True)
+class Family:
+    """What the apps of a device family share: the screen in css px, and `<part>.js` and `<part>.css` of this folder."""
+
+    device: str
+    width: int
+    height: int
+    part: str
+
+    @property
+    def hand(self) -> Hand:
+        """The hand that their scripts move."""
+        return Hand(self.device, self.width, self.height)
+
+    def app(self, name: str, packages: tuple[str, ...] = (), *, parts: tuple[str, ...] = (), **given: Any) -> App:
+        """The app `name`. packages, parts: see `assemble`; given: what else an `App` wants."""
+        page = assemble(name, self.device, packages, (self.part, *parts))
+        return App(name, self.device, self.width, self.height, page, **given)

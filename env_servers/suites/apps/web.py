@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..virtual.app import CallDict
-from ..virtual.gestures import Element, Hand, Move
+from ..virtual.gestures import Element, Move
+from .pages import Family
 
-DEVICE, WIDTH, HEIGHT = "web", 1024, 640
+WEB = Family("web", 1024, 640, "web")
 THEMES = 8  # of web.js
-HAND = Hand(DEVICE, WIDTH, HEIGHT)
+HAND = WEB.hand
 
 FIRST = (
     "Maria", "Jonas", "Aiko", "Omar", "Lena", "Pedro", "Nadia", "Victor", "Ingrid", "Samuel", "Chen", "Fatima", "Hugo",

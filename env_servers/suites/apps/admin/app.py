@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import random
 
-from ...virtual.app import App, State, ToolSpec, generator
+from ...virtual.app import State, ToolSpec, generator
 from ...virtual.words import yes
-from ..pages import assemble
-from ..web import CITIES, DEVICE, FIRST, HEIGHT, LAST, WIDTH, address, layout, people
+from ..web import CITIES, FIRST, LAST, WEB, address, layout, people
 from .content import ITEMS, ROLES, SHELVES, STATUSES, TABLES, tables
 from .script import filtered
 from .tasks import NAME, SUBTASKS, fill, outcome
@@ -125,12 +124,9 @@ NAMES = (
     *("first page", "previous page", "next page", "last page"), *(f"page {number}" for number in range(1, 6)),
 )  # fmt: skip
 
-APP = App(
-    name=NAME,
-    device=DEVICE,
-    width=WIDTH,
-    height=HEIGHT,
-    page=assemble(NAME, DEVICE, ("tabulator-tables", "sweetalert2"), ("web",)),
+APP = WEB.app(
+    NAME,
+    ("tabulator-tables", "sweetalert2"),
     subtasks=SUBTASKS,
     tools=TOOLS,
     initial=initial,

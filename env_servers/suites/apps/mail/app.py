@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import random
 
-from ...virtual.app import App, State, ToolSpec, generator
+from ...virtual.app import State, ToolSpec, generator
 from ...virtual.words import yes
-from ..pages import assemble
-from ..web import DEVICE, FIRST, HEIGHT, LAST, WIDTH, address, layout, people
+from ..web import FIRST, LAST, WEB, address, layout, people
 from .content import BOARDS, COMPANIES, FILES, LABELS, POSTS, REPLIES, SHOUTERS, STARTS, mails, threads
 from .script import FOLDERS, listed, mail_of, thread_of
 from .tasks import NAME, SUBTASKS, fill, outcome
@@ -128,12 +127,9 @@ NAMES = (
     *("reply", "forward", "send", "discard", "new thread", "publish", "cancel", "post", "OK", "vote of the thread"),
 )  # fmt: skip
 
-APP = App(
-    name=NAME,
-    device=DEVICE,
-    width=WIDTH,
-    height=HEIGHT,
-    page=assemble(NAME, DEVICE, ("sweetalert2",), ("web",)),
+APP = WEB.app(
+    NAME,
+    ("sweetalert2",),
     subtasks=SUBTASKS,
     tools=TOOLS,
     initial=initial,

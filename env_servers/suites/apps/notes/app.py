@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from ...virtual.app import START, App, CallDict, Slots, State, Subtask, ToolSpec
+from ...virtual.app import START, CallDict, Slots, State, Subtask, ToolSpec
 from ...virtual.words import fact, facts, without
-from ..mobile import DEVICE, HAND, HEIGHT, WIDTH
-from ..pages import assemble
+from ..mobile import HAND, PHONE
 from . import script
 from .content import CITIES, FOLDERS, LISTS, NEW_ITEMS, NEW_TEXTS, NEW_TITLES, TEXTS, TRIPS
 from .state import NAME, degrees, high_of, initial, note_of, outcome, sample_state, screen_facts, whole
@@ -363,12 +362,9 @@ TOOLS = (
 _TITLES = (*(title for title, _ in TEXTS), *TRIPS, *LISTS)
 _ITEMS = (*(item for items in LISTS.values() for item in items), *NEW_ITEMS)
 
-APP = App(
-    name=NAME,
-    device=DEVICE,
-    width=WIDTH,
-    height=HEIGHT,
-    page=assemble(NAME, DEVICE, ("framework7",), ("mobile",)),
+APP = PHONE.app(
+    NAME,
+    ("framework7",),
     subtasks=SUBTASKS,
     tools=TOOLS,
     initial=initial,

@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from ...virtual.app import START, App, CallDict, Slots, State, Subtask, ToolSpec
+from ...virtual.app import START, CallDict, Slots, State, Subtask, ToolSpec
 from ...virtual.words import fact, facts, without
-from ..mobile import DEVICE, HAND, HEIGHT, WIDTH, money
-from ..pages import assemble
+from ..mobile import HAND, PHONE, money
 from .content import CARDS, CLASSES, NOTES, PLACES, TIMES, TIPS
 from .script import (
     ask_price,
@@ -261,12 +260,9 @@ TOOLS = (
 
 _ALL_PLACES = tuple(name for names in PLACES.values() for name in names)
 
-APP = App(
-    name=NAME,
-    device=DEVICE,
-    width=WIDTH,
-    height=HEIGHT,
-    page=assemble(NAME, DEVICE, ("framework7", "leaflet"), ("mobile",)),
+APP = PHONE.app(
+    NAME,
+    ("framework7", "leaflet"),
     subtasks=SUBTASKS,
     tools=TOOLS,
     initial=initial,

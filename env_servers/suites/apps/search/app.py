@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import random
 
-from ...virtual.app import App, State, ToolSpec, generator
+from ...virtual.app import State, ToolSpec, generator
 from ...virtual.words import yes
-from ..pages import assemble
-from ..web import DAYS, DEVICE, HEIGHT, WIDTH, layout, people
+from ..web import DAYS, WEB, layout, people
 from .content import COUNTS, EXTRAS, KINDS, OPTIONS, PAYMENTS, empty, filled, pages
 from .script import results
 from .tasks import ENTITIES, NAME, SUBTASKS, fill, outcome
@@ -163,12 +162,9 @@ NAMES = (
     *("bookings", "started booking", "book", "bookmark", "send", "page", "OK", "Keep it", "Yes, cancel it"),
 )  # fmt: skip
 
-APP = App(
-    name=NAME,
-    device=DEVICE,
-    width=WIDTH,
-    height=HEIGHT,
-    page=assemble(NAME, DEVICE, ("sweetalert2",), ("web",)),
+APP = WEB.app(
+    NAME,
+    ("sweetalert2",),
     subtasks=SUBTASKS,
     tools=TOOLS,
     initial=initial,

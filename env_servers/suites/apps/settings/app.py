@@ -12,9 +12,9 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from ...virtual.app import START, App, CallDict, Slots, State, Subtask, ToolSpec, generator
-from ..office import FIRST, HEIGHT, WIDTH, answered, day, reached, touched, with_goals
-from ..pages import assemble
+from ...virtual.app import START, CallDict, Slots, State, Subtask, ToolSpec, generator
+from ..goals import answered, reached, touched, with_goals
+from ..office import DESKTOP, FIRST, WIDTH, day
 from . import script
 from .content import DEVICES, FOLDERS, LINES, MODES, NEW_FILES, PANELS, settings, tree
 from .effects import EFFECTS, contacts, node, outcome
@@ -310,12 +310,9 @@ NAMES = (
     "device name", "apply", "name box", "password box", "cancel", "create", "remove", "connect",
 )  # fmt: skip
 
-APP = App(
-    name=NAME,
-    device="desktop",
-    width=WIDTH,
-    height=HEIGHT,
-    page=assemble(NAME, "desktop", (), ("office", "settings/shell")),
+APP = DESKTOP.app(
+    NAME,
+    parts=("desk", "settings/shell"),
     subtasks=SUBTASKS,
     tools=TOOLS,
     initial=initial,

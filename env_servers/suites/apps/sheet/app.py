@@ -11,9 +11,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from ...virtual.app import START, App, CallDict, Slots, State, Subtask, ToolSpec, generator
-from ..office import HEIGHT, WIDTH, answered, reached, touched, with_goals
-from ..pages import assemble
+from ...virtual.app import START, CallDict, Slots, State, Subtask, ToolSpec, generator
+from ..goals import answered, reached, touched, with_goals
+from ..office import DESKTOP
 from . import script
 from .content import COLOURS, COSTS, FRUIT, GOODS, KINDS, LETTERS, MONEY, NUMBERS, ROWS, Row, ref, table
 from .effects import EFFECTS, asked, most, outcome
@@ -246,12 +246,9 @@ NAMES = (
     *(f"row {y + 1}" for y in range(ROWS)), *(ref(x, y) for x in range(len(LETTERS)) for y in range(ROWS)),
 )  # fmt: skip
 
-APP = App(
-    name=NAME,
-    device="desktop",
-    width=WIDTH,
-    height=HEIGHT,
-    page=assemble(NAME, "desktop", ("jsuites", "jspreadsheet-ce"), ("office",)),
+APP = DESKTOP.app(
+    NAME,
+    ("jsuites", "jspreadsheet-ce"),
     subtasks=SUBTASKS,
     tools=TOOLS,
     initial=initial,

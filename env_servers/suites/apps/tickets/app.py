@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from ...virtual.app import START, App, CallDict, Slots, State, Subtask, ToolSpec
+from ...virtual.app import START, CallDict, Slots, State, Subtask, ToolSpec
 from ...virtual.words import fact, facts, without
-from ..mobile import DEVICE, HAND, HEIGHT, WIDTH
-from ..pages import assemble
+from ..mobile import HAND, PHONE
 from .content import CARDS, CITIES, CODES, EXTRAS, FILMS, PEOPLE, SHOW_TIMES, TRAIN_TIMES
 from .script import ask_train, buy, price_of, refund, reseat, search, send, to_film, to_tab, to_ticket
 from .state import (
@@ -315,12 +314,9 @@ TOOLS = (
 _TITLES = tuple(title for title, _ in FILMS)
 _TRIPS = tuple(f"{a} to {b}" for a in CITIES for b in CITIES if a != b)
 
-APP = App(
-    name=NAME,
-    device=DEVICE,
-    width=WIDTH,
-    height=HEIGHT,
-    page=assemble(NAME, DEVICE, ("framework7",), ("mobile",)),
+APP = PHONE.app(
+    NAME,
+    ("framework7",),
     subtasks=SUBTASKS,
     tools=TOOLS,
     initial=initial,

@@ -11,9 +11,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from ...virtual.app import START, App, CallDict, Slots, State, Subtask, ToolSpec, generator
-from ..office import CITIES, HEIGHT, WIDTH, answered, reached, touched, with_goals
-from ..pages import assemble
+from ...virtual.app import START, CallDict, Slots, State, Subtask, ToolSpec, generator
+from ..goals import answered, reached, touched, with_goals
+from ..office import CITIES, DESKTOP
 from . import script
 from .content import APPENDED, COMMENTS, FOOTERS, KINDS, TITLES, TYPOS, Line, document, line
 
@@ -353,12 +353,9 @@ NAMES = (
     "create", "delete", "open", "duplicate",
 )  # fmt: skip
 
-APP = App(
-    name=NAME,
-    device="desktop",
-    width=WIDTH,
-    height=HEIGHT,
-    page=assemble(NAME, "desktop", ("quill",), ("office",)),
+APP = DESKTOP.app(
+    NAME,
+    ("quill",),
     subtasks=SUBTASKS,
     tools=TOOLS,
     initial=initial,

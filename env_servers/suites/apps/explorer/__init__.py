@@ -1,0 +1,1 @@
+"""Explorer: a file manager on a desktop."""

@@ -1,0 +1,1 @@
+"""Food: a food delivery on a phone."""

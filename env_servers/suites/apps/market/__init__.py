@@ -1,0 +1,1 @@
+"""Market: a shop on the web."""
