@@ -42,10 +42,12 @@ def _copy(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def person(rng: random.Random) -> str:
+    """A full name."""
     return f"{rng.choice(FIRST)} {rng.choice(LAST)}"
 
 
 def day(rng: random.Random) -> str:
+    """A day and its month."""
     return f"{rng.randint(1, 28)} {rng.choice(MONTHS)}"
 
 
@@ -99,6 +101,7 @@ def answered(name: str) -> Callable[[State, Slots], bool]:
 
 
 def shown(elements: Sequence[Element], name: str) -> bool:
+    """Whether an element of that name is on the screen."""
     return any(element.name == name for element in elements)
 
 
