@@ -276,6 +276,7 @@ class _Quickstart:
                     values |= await self._probe()
                 family = done.families[0] if len(done.families) == 1 else "mix"
                 self.log.log("rl", done.step, values, phase=family)
+                self.log.log_pools("rl", done.step, done.episodes)
                 stage.advance(**headline(done.metrics))
 
             state = await online.train(
