@@ -35,7 +35,10 @@ POLICY = [
 DOCS = [
     "mkdocs==1.6.1",  # builds the pages of docs/; strict, so that a dead link is an error
     "mkdocs-material==9.8.2",  # their look and their search, all of it served from the site itself
+    "mkdocstrings-python==2.0.11",  # the reference, from docstrings
 ]
+
+NOTEBOOKS = ["ipykernel==7.4.0"]  # what Jupyter and editors run notebooks/ with
 
 EXTRAS = {
     "env": [
@@ -54,8 +57,13 @@ EXTRAS = {
     "gpu": ["jax[cuda12]==0.10.2"],  # the same jax with its CUDA plugin
     "tpu": ["jax[tpu]==0.10.2"],  # the same jax with libtpu
     "docs": DOCS,
+    "notebooks": NOTEBOOKS,
     "dev": [
         *DOCS,  # the pages are built in the tests
+        *NOTEBOOKS,  # which run in the tests
+        "nbclient==0.11.0",  # runs notebooks without a browser
+        "nbformat==5.11.1",  # reads and checks them
+        "jupyter_client==8.10.0",  # starts their kernel
         "pytest==9.2.0",  # runs the tests
         "pytest-xdist==3.8.0",  # on two processes
         "httpx==0.28.1",  # asks the environment server without our client

@@ -87,6 +87,7 @@ class View:
 
     @property
     def png(self) -> bytes:
+        """The picture's bytes."""
         return base64.b64decode(self.png_base64)
 
 
@@ -248,6 +249,7 @@ class Browser:
 
     @property
     def alive(self) -> bool:
+        """Whether Chromium runs and answers."""
         return self._chromium is not None and self._chromium.is_connected()
 
     async def start(self) -> None:

@@ -42,6 +42,7 @@ class Trial:
 
     @property
     def right(self) -> bool:
+        """Whether the score is what it must be."""
         return not self.problem and self.verdict is not None and self.verdict.score == self.wanted
 
     def __str__(self) -> str:

@@ -134,6 +134,7 @@ class Worker:
             await self.kill()
 
     async def kill(self) -> None:
+        """Ends it at once, and waits until it is gone."""
         self._signal("kill")
         await self._process.wait()
 

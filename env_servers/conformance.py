@@ -77,6 +77,7 @@ class Reply:
     what: str
 
     def json(self) -> Any:
+        """The body as JSON; raises Broken where it is none."""
         try:
             return json.loads(self.body)
         except ValueError:
@@ -112,26 +113,32 @@ class Held:
         self.wire, self.lease, self.episode, self.at = wire, lease, 0, 0
 
     async def ask(self, method: str, what: str = "", body: Any = None, token: str | None = None) -> Reply:
+        """A request about this session, with its own token unless another is given."""
         token = self.lease.token if token is None else token
         return await self.wire.ask(method, f"/v1/sessions/{self.lease.session}{what and '/' + what}", body, token)
 
     async def reset(self) -> Observation:
+        """Begins an episode."""
         observation = (await self.ask("POST", "reset")).good(Observation)
         self.episode, self.at = observation.episode, 0
         return observation
 
     def request(self, action: dict[str, Any] | None, **more: Any) -> dict[str, Any]:
+        """The body of a step."""
         return {"episode": self.episode, "step": self.at, "action": action, **more}
 
     async def step(self, action: dict[str, Any] | None, **more: Any) -> StepReply:
+        """Takes a step; raises Broken unless it is answered as it should be."""
         reply = (await self.ask("POST", "step", self.request(action, **more))).good(StepReply)
         self.at += 1
         return reply
 
     def gui(self, action: str, **arguments: Any) -> dict[str, Any]:
+        """A call of the device family's own function."""
         return {"name": FUNCTIONS[self.lease.device], "arguments": {"action": action, **arguments}}
 
     async def evaluate(self) -> EvaluateReply:
+        """The verdict."""
         return (await self.ask("POST", "evaluate")).good(EvaluateReply)
 
 
@@ -143,6 +150,7 @@ class Wire:
         self.sessions: list[Held] = []
 
     async def ask(self, method: str, path: str, body: Any = None, token: str = "") -> Reply:
+        """Any request, with any token."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
         if data is not None:
@@ -155,18 +163,22 @@ class Wire:
             raise Broken(f"{what} gets no answer: {error!r}") from error
 
     async def owner(self, method: str, path: str, body: Any = None) -> Reply:
+        """A request with the server's token."""
         return await self.ask(method, path, body, self.token)
 
     def wanted(self, **more: Any) -> dict[str, Any]:
+        """The body that asks for a session."""
         return {"suite": self.suite, "task": self.task, "seed": self.seed, **more}
 
     async def create(self, **more: Any) -> list[Held]:
+        """Leases sessions; they are given back at the end."""
         leases = (await self.owner("POST", "/v1/sessions", self.wanted(**more))).good(_LEASES)
         made = [Held(self, lease) for lease in leases]
         self.sessions += made
         return made
 
     async def one(self, **more: Any) -> Held:
+        """Leases one session."""
         made = await self.create(**more)
         expect(len(made) == 1, f"a request for one session gets {len(made)}")
         return made[0]

@@ -72,6 +72,7 @@ class Front:
         self._placing, self._turn = asyncio.Lock(), itertools.count()
 
     def app(self) -> web.Application:
+        """The web application."""
         app = web.Application(client_max_size=MOST_BYTES, middlewares=[_problems])
         app.router.add_get("/livez", self.livez)
         app.router.add_get("/readyz", self.readyz)
@@ -83,9 +84,11 @@ class Front:
 
     # --- what speaks for all -----------------------------------------------------------------------------------------
     async def livez(self, _: web.Request) -> web.Response:
+        """This process lives."""
         return web.json_response({"status": "alive"})
 
     async def readyz(self, _: web.Request) -> web.Response:
+        """Whether any worker takes sessions, and how full all of them are."""
         if self.draining:
             raise Refusal(503, "draining", "this server is shutting down", retry_after=RETRY_AFTER_S)
         ready = [state for _, state in await self._states()]
@@ -95,6 +98,7 @@ class Front:
         return _reply(Ready(generation=self.generation, sessions=held, limit=limit, workers=len(ready)))
 
     async def metrics(self, _: web.Request) -> web.Response:
+        """The workers' metrics, each with its label, and the front's own."""
         up = [worker for worker in self.workers if worker.url]
         texts = await asyncio.gather(*(self._metrics_of(worker) for worker in up))
         registry = CollectorRegistry()

@@ -62,6 +62,7 @@ class Sent:
     reply: asyncio.Task[StepReply]
 
     def same_as(self, request: StepRequest) -> bool:
+        """Whether a request repeats this one."""
         return (self.request.action, self.request.parse_error) == (request.action, request.parse_error)
 
 
@@ -89,6 +90,7 @@ class Session:
 
     @property
     def screen(self) -> Screen | None:
+        """The screen of the device that is in hand."""
         return self.screens.get(self.device)
 
 
@@ -204,6 +206,7 @@ class Leases:
         return session
 
     def heartbeat(self, session: Session) -> Heartbeat:
+        """Says how long a session has to live."""
         left = session.born + session.request.ttl_s - self.clock()
         return Heartbeat(generation=self.generation, expires_in_s=max(left, 0.0))
 

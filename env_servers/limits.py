@@ -20,6 +20,7 @@ class BodyLimit:
         self.app, self.most = app, most
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes a request on, or answers that its body is too large."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

@@ -37,6 +37,7 @@ class JsonLines(logging.Formatter):
         self.constant = constant
 
     def format(self, record: logging.LogRecord) -> str:
+        """The record as one line of JSON."""
         when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         line = {"time": f"{when}.{int(record.msecs):03d}Z", "level": record.levelname.lower(), **self.constant}
         line |= {"event": record.getMessage(), **getattr(record, "fields", {})}

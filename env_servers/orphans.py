@@ -30,6 +30,7 @@ class Labelled:
 
     @property
     def owner(self) -> int:
+        """Process id of the server that started it."""
         return int(self.label.split(".")[0])
 
     @property

@@ -86,6 +86,8 @@ CLOSE_S = 3.0  # for the sessions to give their screens back, once the server en
 
 
 class ProblemResponse(JSONResponse):
+    """A response of the media type of RFC 9457."""
+
     media_type = "application/problem+json"
 
 

@@ -1,0 +1,1 @@
+"""Training of one vision-language policy that operates phones, desktops and browsers."""

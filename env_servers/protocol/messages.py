@@ -156,6 +156,7 @@ class Observation(Message):
 
     @property
     def png(self) -> bytes:
+        """The screenshot's bytes."""
         return base64.b64decode(self.screenshot)
 
 

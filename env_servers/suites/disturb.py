@@ -67,12 +67,15 @@ class Disturbed(TaskInstance):
     inner: TaskInstance
 
     def ended(self, state: State) -> bool:
+        """As the task underneath says."""
         return self.inner.ended(state)
 
     def succeeded(self, state: State, declared: str | None, complete: bool) -> bool:
+        """As the task underneath says."""
         return self.inner.succeeded(state, declared, complete)
 
     def move(self, state: State, elements: Sequence[Element], met: Sequence[bool], tools: Sequence[str]) -> Move:
+        """First what is in the way, then the task's own move."""
         item = state["disturbances"]["showing"]
         if item is None:
             return self.inner.move(state, elements, met, tools)

@@ -3,7 +3,7 @@
 In: a sweep file (YAML) with `method: grid`, `parameters` (each with `value` or `values`) and, as wandb has it, a
 `command` list; `${args}` in it becomes `--name=value` for every parameter. By default the command is
 `gui-rl run PROGRAM ${args}`. Out, in runs/sweep-FILE: a folder a point with its log and its result, table.csv, and
-plot.svg. A point that has a result is not run again.
+plot.svg with plot.pdf. A point that has a result is not run again.
 
 A point's result is the result.json of the run that it made: its command is given `--name sweep-FILE/POINT`, so that
 `runs/sweep-FILE/POINT/result.json` is the run's own.
@@ -29,6 +29,7 @@ import tyro
 import yaml
 
 from gui_rl.errors import UserError
+from gui_rl.report import figures
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,7 +161,7 @@ def main(options: SweepOptions) -> list[dict[str, Any]]:
         list(pool.map(one, range(len(points))))
     _write_table(folder / "table.csv", rows)
     if any(row[metric] is not None for row in rows):
-        plot(folder / "plot.svg", rows, list(sweep.parameters), metric)
+        figures.save(figures.sweep_lines(rows, metric, sweep.parameters), folder / "plot")
     failed = sum(row[metric] is None for row in rows)
     print(f"{folder / 'table.csv'}: {len(rows)} points, {failed} without {metric}")
     return rows
@@ -173,29 +174,3 @@ def _write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         writer.writeheader()
         writer.writerows(rows)
     os.replace(partial, path)
-
-
-def plot(path: Path, rows: Sequence[Mapping[str, Any]], parameters: Sequence[str], metric: str) -> None:
-    """The metric over each parameter that varies, a dot a point and the mean of each value as a line."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-
-    found = [row for row in rows if row[metric] is not None]
-    varied = [name for name in parameters if len({str(row[name]) for row in rows}) > 1] or list(parameters[:1])
-    figure, axes = pyplot.subplots(1, len(varied), figsize=(3.2 * len(varied), 2.8), squeeze=False, sharey=True)
-    for axis, name in zip(axes[0], varied, strict=True):
-        values = list(dict.fromkeys(row[name] for row in rows))
-        axis.set_xticks(range(len(values)), [str(value) for value in values])
-        means = []
-        for place, value in enumerate(values):
-            here = [row[metric] for row in found if row[name] == value]
-            axis.plot([place] * len(here), here, "o", color="#3a74bd", alpha=0.6, markersize=4)
-            means.append(sum(here) / len(here) if here else float("nan"))
-        axis.plot(range(len(values)), means, color="#c9385b")
-        axis.set_xlabel(name)
-    axes[0][0].set_ylabel(metric)
-    figure.tight_layout()
-    figure.savefig(path)
-    pyplot.close(figure)

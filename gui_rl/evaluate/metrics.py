@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def wilson_interval(successes: int, episodes: int, confidence: float = 0.95) -> 
     if episodes < 1 or not 0 <= successes <= episodes:
         raise ValueError(f"{successes} successes of {episodes} episodes make no rate")
     _check_confidence(confidence)
-    z = float(norm.ppf((1 + confidence) / 2))
+    z = float(ndtri((1 + confidence) / 2))  # of the normal distribution
     rate, share = successes / episodes, z * z / episodes
     middle = (rate + share / 2) / (1 + share)
     half = z * math.sqrt(rate * (1 - rate) / episodes + share / (4 * episodes)) / (1 + share)

@@ -30,6 +30,7 @@ class KVCache:
 
     @property
     def capacity(self) -> int:
+        """Tokens that there is room for."""
         return self.key.shape[3]
 
 

@@ -48,6 +48,7 @@ class VisionConfig:
 
     @property
     def head_dim(self) -> int:
+        """Width of a head."""
         return self.hidden_size // self.num_heads
 
     @property

@@ -135,6 +135,7 @@ def read_config(directory: str | Path) -> ModelConfig:
 
 
 def write_config(directory: str | Path, cfg: ModelConfig) -> None:
+    """Writes config.json alone, as transformers reads it."""
     (Path(directory) / CONFIG).write_text(json.dumps(cfg.to_hf(), indent=1))
 
 

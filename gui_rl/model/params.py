@@ -53,6 +53,7 @@ class ParamSpec:
 
     @property
     def stacked(self) -> bool:
+        """Whether its first axis is "layers"."""
         return "{}" in self.hf_name
 
 
@@ -244,6 +245,7 @@ def _vision_specs(cfg: ModelConfig) -> dict[str, Any]:
 
 
 def is_spec(node: object) -> bool:
+    """Whether a node of a tree is a leaf of `param_specs`."""
     return isinstance(node, ParamSpec)
 
 

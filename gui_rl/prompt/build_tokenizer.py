@@ -147,6 +147,7 @@ _PRE_TOKENIZER = bpe_tokenizer({}, [], whole_words=False).pre_tokenizer
 
 
 def main() -> None:
+    """Makes the vocabulary and writes it; see the module."""
     parser = argparse.ArgumentParser(description="Make the tiny policy's vocabulary.")
     parser.add_argument("--out", type=Path, default=ASSET, help="where to write tokenizer.json")
     parser.add_argument("--keep-words", action="store_true", help="renew the phrases of --out, keep its words and ids")

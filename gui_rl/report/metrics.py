@@ -1,4 +1,4 @@
-"""The record of a run's numbers. In: metrics by stage and step. Out: runs/NAME/metrics.jsonl, and wandb.
+"""The record of a run's numbers. In: metrics by stage and step. Out: runs/NAME/metrics.jsonl, pools.jsonl, and wandb.
 
 metrics.jsonl holds one JSON object a line:
 
@@ -19,7 +19,11 @@ Names that the report draws (every other name is drawn too, in its last section)
     seconds/PART                      wall-clock seconds of a part of this step (rollout, train, evaluate, ...)
     memory_gb                         resident memory of the run's processes
 
-The same numbers go to wandb as "STAGE/NAME" over the axis "STAGE/step".
+The same numbers go to wandb as "STAGE/NAME" over the axis "STAGE/step", the phase as "STAGE/phase".
+
+pools.jsonl holds one JSON object a line for each pool of a step of online training, its scored episodes in order:
+
+    {"stage": "rl", "step": 12, "suite": "virtual", "task": "shop/add", "seed": 7, "device": "web", "outcomes": [1, 0]}
 """
 
 import json
@@ -27,13 +31,18 @@ import math
 import os
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gui_rl.data.schema import Episode
 from gui_rl.errors import UserError
 
-FILE = "metrics.jsonl"
+FILE, POOLS = "metrics.jsonl", "pools.jsonl"
+FIELDS = {
+    FILE: {"stage", "step", "time", "phase", "metrics"},
+    POOLS: {"stage", "step", "suite", "task", "seed", "device", "outcomes"},
+}
 PHASES = (None, "mobile", "desktop", "web", "mix")
 WANDB_MODES = ("offline", "online", "shared", "disabled", "dryrun", "run")
 
@@ -49,17 +58,19 @@ class RunLog:
         wandb_mode: "offline" (the default, which the environment variable WANDB_MODE replaces), "online" or "disabled".
 
     Raises:
-        UserError: metrics.jsonl holds a line that is no metric record, or wandb could not start in that mode.
+        UserError: a file of the log holds a line that is no record, or wandb could not start in that mode.
     """
 
     def __init__(self, run_dir: str | os.PathLike, wandb_mode: str = "offline"):
         self.run_dir = Path(run_dir)
         self.run_dir.mkdir(parents=True, exist_ok=True)
         self.path = self.run_dir / FILE
-        _drop_torn_line(self.path)
-        records = read_metrics(self.run_dir)
-        self._file = self.path.open("a", encoding="utf-8")
-        self._start_clock(records)
+        self._files = {}
+        for name in FIELDS:
+            _drop_torn_line(self.run_dir / name)
+            read_lines(self.run_dir, name)
+            self._files[name] = (self.run_dir / name).open("a", encoding="utf-8")
+        self._start_clock()
         self._stages: set[str] = set()
         mode = os.environ.get("WANDB_MODE") or wandb_mode if wandb_mode == "offline" else wandb_mode
         self._wandb = _start_wandb(self.run_dir, mode)
@@ -88,27 +99,44 @@ class RunLog:
             "phase": phase,
             "metrics": {name: value if math.isfinite(value) else None for name, value in values.items()},
         }
-        self._file.write(json.dumps(record, allow_nan=False) + "\n")
-        self._file.flush()
+        self._write(FILE, record)
         if stage not in self._stages:
             self._stages.add(stage)
             self._wandb.define_metric(f"{stage}/step")
             self._wandb.define_metric(f"{stage}/*", step_metric=f"{stage}/step")
-        self._wandb.log({f"{stage}/step": int(step)} | {f"{stage}/{name}": value for name, value in values.items()})
+        told = {f"{stage}/{name}": value for name, value in values.items()}
+        told |= {f"{stage}/phase": phase} if phase else {}
+        self._wandb.log({f"{stage}/step": int(step)} | told)
+
+    def log_pools(self, stage: str, step: int, episodes: Sequence[Episode]) -> None:
+        """Writes the outcomes of a step's scored episodes, a line for each group key (task and seed)."""
+        pools: dict[str, list[Episode]] = {}
+        for episode in episodes:
+            if episode.scored:
+                pools.setdefault(episode.group, []).append(episode)
+        for pool in pools.values():
+            one = pool[0]
+            record = {"stage": stage, "step": int(step), "suite": one.suite, "task": one.task, "seed": one.seed}
+            self._write(POOLS, record | {"device": one.device, "outcomes": [int(e.success) for e in pool]})
 
     def rewind(self, stage: str, step: int) -> int:
-        """Drops the records of `stage` past `step`; returns how many. Other stages' records stay."""
-        records = read_metrics(self.run_dir)
-        kept = [r for r in records if r["stage"] != stage or r["step"] <= step]
-        if len(kept) < len(records):
-            self._file.close()
-            _replace(self.path, "".join(json.dumps(record) + "\n" for record in kept))
-            self._file = self.path.open("a", encoding="utf-8")
-            self._start_clock(kept)
-        return len(records) - len(kept)
+        """Drops the records of `stage` past `step`; returns how many metric records. Other stages' records stay."""
+        dropped = {}
+        for name in FIELDS:
+            records = read_lines(self.run_dir, name)
+            kept = [r for r in records if r["stage"] != stage or r["step"] <= step]
+            dropped[name] = len(records) - len(kept)
+            if dropped[name]:
+                self._files[name].close()
+                _replace(self.run_dir / name, "".join(json.dumps(record) + "\n" for record in kept))
+                self._files[name] = (self.run_dir / name).open("a", encoding="utf-8")
+        self._start_clock()
+        return dropped[FILE]
 
     def close(self) -> None:
-        self._file.close()
+        """Ends the log: the files are closed, wandb's run is finished."""
+        for file in self._files.values():
+            file.close()
         self._wandb.finish()
 
     def __enter__(self) -> "RunLog":
@@ -117,19 +145,29 @@ class RunLog:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _start_clock(self, records: list[dict]) -> None:
+    def _write(self, name: str, record: Mapping[str, Any]) -> None:
+        self._files[name].write(json.dumps(record, allow_nan=False) + "\n")
+        self._files[name].flush()
+
+    def _start_clock(self) -> None:
+        records = read_metrics(self.run_dir)
         self._origin = time.monotonic() - max((record["time"] for record in records), default=0.0)
 
 
 def read_metrics(run_dir: str | os.PathLike) -> list[dict]:
-    """The records of a run in file order; an empty list when nothing was logged yet.
+    """The metric records of a run; see `read_lines`."""
+    return read_lines(run_dir, FILE)
+
+
+def read_lines(run_dir: str | os.PathLike, name: str) -> list[dict]:
+    """The records of a run's metrics.jsonl or pools.jsonl in file order; an empty list when nothing was logged yet.
 
     A last line without its line end (the run is writing it, or was killed there) is left out.
 
     Raises:
-        UserError: a line is not a metric record; names the file and the line.
+        UserError: a line is not a record of that file; names the file and the line.
     """
-    path = Path(run_dir) / FILE
+    path = Path(run_dir) / name
     if not path.exists():
         return []
     complete, _, _ = path.read_text(encoding="utf-8").rpartition("\n")
@@ -137,11 +175,11 @@ def read_metrics(run_dir: str | os.PathLike) -> list[dict]:
     for number, line in enumerate(complete.splitlines(), start=1):
         try:
             record = json.loads(line)
-            valid = isinstance(record, dict) and {"stage", "step", "time", "phase", "metrics"} <= record.keys()
+            valid = isinstance(record, dict) and FIELDS[name] <= record.keys()
         except json.JSONDecodeError:
             valid = False
         if not valid:
-            raise UserError(f"{path}, line {number}: not a metric record; remove that line to go on")
+            raise UserError(f"{path}, line {number}: not a record of {name}; remove that line to go on")
         records.append(record)
     return records
 

@@ -1,7 +1,7 @@
 """Reading a run's folder. In: runs/NAME. Out: a frozen `Run`: configuration, manifest, metrics, result, trajectories.
 
 config.json  manifest.json   as written by gui_rl.report.manifest
-metrics.jsonl                as written by gui_rl.report.metrics
+metrics.jsonl, pools.jsonl   as written by gui_rl.report.metrics
 trajectories/*.json          one Episode.to_dict() each (gui_rl.data.schema); screenshots are PNG files beside it
 result.json                  written when the run has finished:
 
@@ -49,6 +49,7 @@ class Run:
 
     @property
     def name(self) -> str:
+        """The folder's name."""
         return self.path.resolve().name
 
     def stages(self) -> list[str]:
@@ -80,8 +81,8 @@ class Run:
         return tuple(phases)
 
 
-def read_run(run_dir: str | os.PathLike) -> Run:
-    """Reads a run, finished or not.
+def read_run(run_dir: str | os.PathLike, trajectories: bool = True) -> Run:
+    """Reads a run, finished or not; its trajectories, with every screenshot, only where they are wanted.
 
     Raises:
         UserError: no such folder, nothing of a run in it, or a file that does not parse; names the file.
@@ -98,7 +99,7 @@ def read_run(run_dir: str | os.PathLike) -> Run:
         manifest=_read_object(path / "manifest.json") or {},
         metrics=tuple(read_metrics(path)),
         result=_read_object(path / "result.json"),
-        trajectories=read_trajectories(path),
+        trajectories=read_trajectories(path) if trajectories else (),
     )
 
 

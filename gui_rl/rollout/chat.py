@@ -35,27 +35,37 @@ class Strict(BaseModel):
 
 
 class TextPart(Strict):
+    """A piece of text."""
+
     type: Literal["text"]
     text: str
 
 
 class ImageURL(Strict):
+    """Where a picture is: a data URL."""
+
     url: str
     detail: Literal["auto"] = "auto"
 
 
 class ImagePart(Strict):
+    """A picture."""
+
     type: Literal["image_url"]
     image_url: ImageURL
 
 
 class Message(Strict):
+    """One message of a conversation."""
+
     role: Literal["system", "user", "assistant", "tool"]
     content: str | list[Annotated[TextPart | ImagePart, Field(discriminator="type")]]
     tool_call_id: str | None = None  # the chat format does not show it: results stand in the order of their calls
 
 
 class StreamOptions(Strict):
+    """What a stream is to end with."""
+
     include_usage: bool = False
 
 

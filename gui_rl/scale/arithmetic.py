@@ -36,6 +36,7 @@ class Workload:
 
     @property
     def tokens(self) -> int:
+        """Tokens of a step."""
         return self.rows * self.length
 
 
@@ -51,10 +52,12 @@ class Flops:
 
     @property
     def weights(self) -> float:
+        """Those of products with weights."""
         return self.decoder + self.head + self.vision
 
     @property
     def total(self) -> float:
+        """All of them."""
         return self.weights + self.attention + self.vision_attention
 
 

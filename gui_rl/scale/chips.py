@@ -63,10 +63,12 @@ class Topology:
 
     @property
     def chips(self) -> int:
+        """Number of chips."""
         return math.prod(self.shape)
 
     @property
     def name(self) -> str:
+        """As it is written on the command line, like v5p:4x4x4."""
         return f"{self.chip.name}:{'x'.join(map(str, self.shape))}"
 
 

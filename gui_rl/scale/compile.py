@@ -98,6 +98,7 @@ class Estimate:
 
     @property
     def device_bytes(self) -> float:
+        """Memory of a device while this program runs, what stays there besides it included."""
         return self.measured.total + self.resident_besides
 
 
@@ -114,10 +115,12 @@ class Outcome:
 
     @property
     def chip_bytes(self) -> float:
+        """Memory of a chip under the largest of the task's programs."""
         return self.cores * max(estimate.device_bytes for estimate in self.estimates)
 
     @property
     def fits(self) -> bool:
+        """Whether a chip has that much."""
         return self.chip_bytes <= self.plan.topology.chip.hbm_bytes
 
 

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from wandb.proto import wandb_internal_pb2
 
+from gui_rl.data.schema import Episode
 from gui_rl.errors import UserError
+from gui_rl.report.frames import from_history, pool_rows
 from gui_rl.report.metrics import RunLog, read_metrics
 
 
@@ -47,6 +49,22 @@ def test_rewind_drops_only_later_steps_of_that_stage(tmp_path):
         assert log.rewind("rl", 5) == 0
     records = [(r["stage"], r["step"], r["metrics"]["loss"]) for r in lines(tmp_path)]
     assert records == [("sft", s, s) for s in range(5)] + [("rl", s, s) for s in range(1, 5)] + [("rl", 5, 50)]
+
+
+def test_pools_are_logged_by_group_and_rewound_with_their_steps(tmp_path):
+    outcomes = {"a": ["success", "fail", "env_crash"], "b": ["step_limit", "format_fail"]}
+    episodes = [
+        Episode(f"{task}{copy}", "virtual", task, 7, "web", "", (1, 1), (), outcome)
+        for task, found in outcomes.items()
+        for copy, outcome in enumerate(found)
+    ]
+    with RunLog(tmp_path, wandb_mode="disabled") as log:
+        for step in (1, 2):
+            log.log("rl", step, {})
+            log.log_pools("rl", step, episodes)
+        assert log.rewind("rl", 1) == 1
+    pools = pool_rows(tmp_path)
+    assert [(p["step"], p["task"], p["outcomes"]) for p in pools] == [(1, "a", [1, 0]), (1, "b", [0, 0])]
 
 
 def test_a_line_torn_by_a_kill_is_dropped(tmp_path):
@@ -91,8 +109,13 @@ def test_wandb_is_silent_offline_and_has_an_axis_for_each_stage(tmp_path, monkey
         for record in records
         if record.HasField("history")
     ]
-    wanted = [{"sft/step": 10, "sft/loss": 2.0}, {"rl/step": 1, "rl/loss": 0.5}]
+    wanted = [{"sft/step": 10, "sft/loss": 2.0}, {"rl/step": 1, "rl/loss": 0.5, "rl/phase": "web"}]
     assert [{key: row.get(key) for key in want} for row, want in zip(history, wanted, strict=True)] == wanted
+    same = ("stage", "step", "phase", "metrics")  # what wandb keeps is what the file holds
+    records = [
+        [{key: record[key] for key in same} for record in part] for part in (from_history(history), lines(tmp_path))
+    ]
+    assert records[0] == records[1]
 
 
 def test_a_resume_goes_on_with_the_same_wandb_run(tmp_path):

@@ -28,14 +28,17 @@ MONTHS = ("January February March April May June July August September October N
 
 
 def person(rng: random.Random) -> str:
+    """A full name."""
     return f"{rng.choice(FIRST)} {rng.choice(LAST)}"
 
 
 def day(rng: random.Random) -> str:
+    """A day and its month."""
     return f"{rng.randint(1, 28)} {rng.choice(MONTHS)}"
 
 
 def shown(elements: Sequence[Element], name: str) -> bool:
+    """Whether an element of that name is on the screen."""
     return any(element.name == name for element in elements)
 
 

@@ -73,12 +73,15 @@ class PageInstance(TaskInstance):
     """A page with its seed."""
 
     def ended(self, state: State) -> bool:
+        """The page has ended the episode."""
         return bool(state["done"])
 
     def succeeded(self, state: State, declared: str | None, complete: bool) -> bool:
+        """By the page's own reward alone."""
         return complete
 
     def move(self, state: State, elements: Sequence[Element], met: Sequence[bool], tools: Sequence[str]) -> Move:
+        """The page's script, where there is one."""
         script = SCRIPTS.get(self.task.id.removeprefix("miniwob/"))
         return script(state, elements) if script else super().move(state, elements, met, tools)
 

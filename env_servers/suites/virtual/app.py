@@ -152,18 +152,22 @@ class App:
 
     @cached_property
     def kind(self) -> PageKind:
+        """The page that its sessions load."""
         return PageKind(self.name, self.page, self.width, self.height, touch=self.device == "mobile")
 
     @property
     def hand(self) -> Hand:
+        """Gestures of its device on its screen."""
         return Hand(self.device, self.width, self.height)
 
     @cached_property
     def by_id(self) -> dict[str, Subtask]:
+        """Its subtasks by id."""
         return {subtask.id: subtask for subtask in self.subtasks}
 
     @cached_property
     def task_list(self) -> tuple[Task, ...]:
+        """Its tasks: paths through the graph."""
         return tuple(make_task(self, path) for path in sample_paths(self, MOST_TASKS))
 
     def tasks(self) -> tuple[Task, ...]:

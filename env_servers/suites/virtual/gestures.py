@@ -26,6 +26,7 @@ class Element:
 
     @property
     def centre(self) -> tuple[float, float]:
+        """The middle of its box, css px."""
         x0, y0, x1, y1 = self.box
         return (x0 + x1) / 2, (y0 + y1) / 2
 

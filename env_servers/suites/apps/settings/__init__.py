@@ -1,0 +1,1 @@
+"""Settings and a terminal of a desktop."""
