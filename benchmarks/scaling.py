@@ -3,13 +3,18 @@
     python benchmarks/scaling.py             make the table from the results that there are
     python benchmarks/scaling.py ROW ...     measure these rows first (one after the other; "all" for every row)
 
-A row takes one to a few minutes of one core and 2 to 6 GB; it needs the extra `tpu`, and no TPU.
+A row takes one to a few minutes of one core and 2 to 6 GB; it needs the extra `tpu`, and no TPU. A row whose options
+are refused before anything is compiled shows the refusal's words.
 """
 
 import json
 import subprocess
 import sys
 from pathlib import Path
+
+from gui_rl import cli
+from gui_rl.errors import UserError
+from gui_rl.scale.compile import CompileOptions, plan
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -26,7 +31,9 @@ ROWS = {
     "mopd_v5p64": "--model qwen3-vl-8b --topology v5p:4x4x4 --task rl --teachers qwen3-vl-32b qwen3-vl-32b",
     "toolcua_v5p64": "--model qwen3-vl-8b --topology v5p:4x4x4 --task rl --seq 32768",
     "sample_8b_v5p8": "--model qwen3-vl-8b --topology v5p:2x2x2 --task sample",
-    "235b_v5p512": "--model qwen3-vl-235b-a22b --topology v5p:8x8x8 --expert 16 --param-dtype bfloat16",
+    "235b_v5p512": "--model qwen3-vl-235b-a22b --topology v5p:8x8x8 --expert 16",
+    "235b_v6e512": "--model qwen3-vl-235b-a22b --topology v6e:16x32 --expert 16",
+    "235b_v6e256": "--model qwen3-vl-235b-a22b --topology v6e:16x16 --expert 16",
 }
 COLUMNS = (
     ("GiB a chip", "memory", "{:.1f}"),
@@ -41,6 +48,15 @@ COLUMNS = (
 
 def result(row: str) -> Path:
     return RESULTS / f"compile_{row}.json"
+
+
+def refusal(row: str) -> str:
+    """Why the row's options are refused before anything is compiled; "" where they are not."""
+    try:
+        plan(cli.parse(CompileOptions, ROWS[row].split(), "compile"))
+    except UserError as error:
+        return str(error)
+    return ""
 
 
 def measure(row: str) -> None:
@@ -62,6 +78,8 @@ def programs(document: dict) -> dict[str, dict]:
 
 def line(row: str) -> list[str]:
     """The table's lines of a row, one a program."""
+    if words := refusal(row):
+        return [f"| {row} | refused: {words} |" + " |" * len(COLUMNS)]
     if not result(row).exists():
         return [f"| {row} | not yet measured: `gui-rl compile {ROWS[row]}` |" + " |" * len(COLUMNS)]
     lines = []

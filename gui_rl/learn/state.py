@@ -14,6 +14,7 @@ import flax.struct
 import jax
 import jax.numpy as jnp
 import optax
+from jax.experimental import mesh_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Int
 
@@ -59,8 +60,11 @@ class TrainState:
 def make_mesh(replica: int = 1, fsdp: int = -1, expert: int = 1, tensor: int = 1, devices: Any = None) -> Mesh:
     """A mesh with the axes `(replica, fsdp, expert, tensor)` over all devices; one size may be -1, "the rest".
 
+    On a torus of TPUs an axis of the mesh takes whole axes of the torus where it can; one is split only where the sizes
+    leave no other way (16 experts on 8 x 8 x 8).
+
     Raises:
-      UserError: when the sizes do not multiply to the number of devices.
+      UserError: when the sizes do not multiply to the number of devices, or TPUs are of several slices.
     """
     devices = list(jax.devices() if devices is None else devices)
     sizes = [replica, fsdp, expert, tensor]
@@ -75,8 +79,11 @@ def make_mesh(replica: int = 1, fsdp: int = -1, expert: int = 1, tensor: int = 1
         raise UserError(
             f"the mesh {wanted} does not fit {len(devices)} devices: the sizes must multiply to that number"
         )
-    explicit = (jax.sharding.AxisType.Auto,) * len(MESH_AXES)
-    return jax.make_mesh(tuple(sizes), MESH_AXES, axis_types=explicit, devices=devices)
+    slices = {getattr(device, "slice_index", 0) for device in devices}
+    if devices[0].platform == "tpu" and len(slices) > 1:
+        raise UserError(f"a mesh is laid out over one slice of TPUs; these devices are of {len(slices)}")
+    grid = mesh_utils.create_device_mesh(tuple(sizes), devices, allow_split_physical_axes=True)
+    return Mesh(grid, MESH_AXES, axis_types=(jax.sharding.AxisType.Auto,) * len(MESH_AXES))
 
 
 def abstract_state(cfg: ModelConfig, optimizer: optax.GradientTransformation, specs: Any = None) -> TrainState:

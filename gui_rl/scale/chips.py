@@ -87,8 +87,8 @@ def topology(name: str) -> Topology:
     # A host has 2x2 chips; along the third dimension any number of hosts.
     if any(size < 1 or size % 2 for size in shape[:2]) or min(shape) < 1 or math.prod(shape) > chip.largest:
         raise UserError(
-            f'topology "{name}": a slice of {chip.name} is {wanted} with even A and B, at most {chip.largest} chips, '
-            f"like {', '.join(size.name for size in sizes(chip)[:5])}"
+            f'topology "{name}" has {math.prod(shape)} chips: a slice of {chip.name} is {wanted} with even A and B, at '
+            f"most {chip.largest} chips, like {', '.join(size.name for size in sizes(chip))}"
         )
     return Topology(chip, shape)
 

@@ -212,7 +212,34 @@ def test_a_step_on_bfloat16_parameters_keeps_every_dtype(cfg, mesh, make_samples
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class Chip:
+    """A TPU of a slice, as jax describes it."""
+
+    id: int
+    coords: tuple[int, int, int]
+    slice_index: int = 0
+    device_kind: str = "TPU v5"
+    platform: str = "tpu"
+    core_on_chip: int = 0
+    process_index: int = 0
+
+
+def test_experts_may_split_an_axis_of_the_torus():
+    """16 experts on 8 x 8 x 8 chips: the chips that exchange tokens are a box of neighbours."""
+    chips = [Chip(n, (n % 8, n // 8 % 8, n // 64)) for n in range(512)]
+    mesh = make_mesh(expert=16, devices=chips)
+    assert dict(mesh.shape) == {"replica": 1, "fsdp": 32, "expert": 16, "tensor": 1}
+    assert set(mesh.devices.flat) == set(chips)
+    for group in mesh.devices[0, :, :, 0]:
+        sides = [{chip.coords[axis] for chip in group} for axis in range(3)]
+        assert np.prod([len(side) for side in sides]) == 16
+        assert all(max(side) - min(side) == len(side) - 1 for side in sides)
+
+
 def test_meshes_that_do_not_fit():
+    with pytest.raises(UserError, match="2"):
+        make_mesh(devices=[Chip(0, (0, 0, 0)), Chip(1, (0, 0, 0), slice_index=1)])
     one = jax.devices()[:1]
     assert dict(make_mesh(devices=one).shape) == {"replica": 1, "fsdp": 1, "expert": 1, "tensor": 1}
     with pytest.raises(UserError, match="1 devices"):

@@ -22,7 +22,7 @@ from gui_rl.scale.compile import CompileOptions, Estimate, Outcome, plan, run
         ({"topology": "v7:4x4x4"}, ["v7:4x4x4", "v4, v5e, v5p, v6e"]),
         ({"topology": "v5p:4x4"}, ["v5p:4x4", "AxBxC"]),
         ({"topology": "v6e:3x4"}, ["v6e:3x4", "even"]),
-        ({"topology": "v6e:32x32"}, ["256", "v6e:16x16"][:1]),
+        ({"topology": "v6e:16x32"}, ["512 chips", "at most 256", "v6e:8x16, v6e:16x16"]),
         ({"task": "train"}, ["train", "sft, rl, sample"]),
         ({"optimizer": "sgd"}, ["sgd", "adamw, muon"]),
         ({"teachers": ("qwen3-vl-32b",)}, ["teachers", "sft"]),
