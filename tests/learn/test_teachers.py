@@ -1,6 +1,7 @@
 """Teachers: marks as computed directly, the exact divergence as the closed form, routing, teacher = student."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -39,19 +40,19 @@ def samples(make_samples):
     return make_samples(3, 5, weighted=("kl_weight",))
 
 
+@functools.partial(jax.jit, static_argnums=0)
+def row_logits(cfg, params, inputs):
+    """Compiled once a model: every sample stands alone in a row of one length."""
+    return forward.logits(params, cfg, forward.hidden(params, cfg, inputs)[0])
+
+
 def logits_of(cfg, params, sample):
     """fp32 logits where each token of the response is predicted, computed for the sample alone."""
-    batch = pack(
-        [sample],
-        cfg.image_token_id,
-        sample.tokens,
-        16,
-        side=cfg.vision.position_side,
-        patch_dim=cfg.vision.patch_values,
-    )
-    hidden = forward.hidden(params, cfg, jax.tree.map(jnp.asarray, batch.inputs))
+    length, patches, side = SHAPE.row_length, SHAPE.row_patches, cfg.vision.position_side
+    batch = pack([sample], cfg.image_token_id, length, patches, side=side, patch_dim=cfg.vision.patch_values)
     first = sample.ids.size - 1
-    return forward.logits(params, cfg, hidden[0, first : first + sample.branches[0].ids.size])
+    logits = row_logits(cfg, params, jax.tree.map(jnp.asarray, batch.inputs))
+    return logits[first : first + sample.branches[0].ids.size]
 
 
 def test_marks_are_the_teachers_log_probabilities(cfg, mesh, others, samples):
