@@ -199,6 +199,7 @@ class Lab(Bench):
 
                 async def report(done: online.StepReport) -> None:
                     phase = done.families[0] if len(done.families) == 1 else "mix"
+                    log.log_pools("rl", done.step, done.episodes)
                     log.log("rl", done.step, done.metrics, phase=phase)
                     stage.advance(**headline(done.metrics))
 

@@ -247,8 +247,8 @@ class _Quickstart:
                 if self._probed(done.step, config.steps):
                     values |= await self._probe()
                 family = done.families[0] if len(done.families) == 1 else "mix"
-                self.log.log("rl", done.step, values, phase=family)
                 self.log.log_pools("rl", done.step, done.episodes)
+                self.log.log("rl", done.step, values, phase=family)
                 stage.advance(metrics=done.metrics)
 
             params = await self.trainer.online(params, agent, self.client, self.tasks, config, directory, report)

@@ -1,6 +1,7 @@
 """The house itself: floors, lint, size of rooms, declared dependencies, and what may not stand in a file."""
 
 import ast
+import functools
 import re
 import runpy
 import subprocess
@@ -38,6 +39,7 @@ def project_files() -> list[Path]:
     return sorted(path for path in files if path.is_file())
 
 
+@functools.cache
 def text_files() -> dict[str, str]:
     files = {}
     for path in project_files():
@@ -46,6 +48,15 @@ def text_files() -> dict[str, str]:
         except UnicodeDecodeError:
             continue  # weights and pictures
     return files
+
+
+packages = functools.cache(metadata.packages_distributions)
+
+
+@functools.cache
+def trees() -> dict[str, ast.Module]:
+    """The Python files that hold anything, parsed."""
+    return {name: ast.parse(text) for name, text in text_files().items() if name.endswith(".py") and text.strip()}
 
 
 @pytest.mark.parametrize(
@@ -86,12 +97,7 @@ def test_no_machine_paths_or_registry_hosts():
 
 
 def test_no_module_is_without_a_docstring():
-    bare = [
-        name
-        for name, text in text_files().items()
-        if name.endswith(".py") and text.strip() and ast.get_docstring(ast.parse(text)) is None
-    ]
-    assert bare == []
+    assert [name for name, tree in trees().items() if ast.get_docstring(tree) is None] == []
 
 
 @pytest.fixture(scope="module")
@@ -131,12 +137,12 @@ def test_direct_dependencies_are_pinned_as_in_the_constraints(declared):
 def test_imports_are_declared(declared, folder):
     groups = ("", "env", "dev") if folder == "tests" else ("", "env")
     allowed = {name for group in groups for name in pins(declared[group])} | {"setuptools"}
-    distributions = metadata.packages_distributions()
+    distributions = packages()
     undeclared = set()
-    for name, text in text_files().items():
-        if name.split("/")[0] != folder or not name.endswith(".py"):
+    for name, tree in trees().items():
+        if name.split("/")[0] != folder:
             continue
-        for module in imported_modules(ast.parse(text)):
+        for module in imported_modules(tree):
             known = {normal(d) for d in distributions.get(module, [])}
             if known and not known & allowed and module not in OWN:
                 undeclared.add(f"{module} in {name}")

@@ -300,11 +300,11 @@ def failures(rows: Sequence[Row], by: str = "app", most: int = 15) -> Figure:
         start += width
     left.set(xlabel="episodes lost", ylabel=by)
     if start.any():
-        left.legend()
-    for length in sorted({row["length"] for row in rows}):
+        figure.legend(loc="outside lower center", ncols=4)
+    lengths = sorted({row["length"] for row in rows})
+    for length in lengths:
         _share(right, length, [row["outcome"] == "success" for row in rows if row["length"] == length], MORE[0])
-    right.set(xlabel="checkpoints of the task", ylabel="success", ylim=(-0.03, 1.03))
-    right.xaxis.set_major_locator(MaxNLocator(integer=True))
+    right.set(xlabel="checkpoints of the task", ylabel="success", ylim=(-0.03, 1.03), xticks=lengths)
     return figure
 
 

@@ -25,7 +25,8 @@ Row = dict[str, Any]
 
 
 def open_run(source: str | os.PathLike) -> Run:
-    """A run without its trajectories: a folder, or "wandb:ENTITY/PROJECT/RUN", whose account wandb knows.
+    """A run without its trajectories: a folder, or "wandb:ENTITY/PROJECT/RUN", whose account wandb knows. The path of
+    the latter is below wandb/, for figures; pools and configuration files are not there.
 
     Raises:
         UserError: there is no such run, or one of its files does not parse.
@@ -40,7 +41,7 @@ def open_run(source: str | os.PathLike) -> Run:
         history = list(found.scan_history())
     except (wandb.Error, ValueError) as error:
         raise UserError(f"{source} cannot be read from wandb: {error}") from error
-    return Run(Path(path), dict(found.config), {}, tuple(from_history(history)), None, ())
+    return Run(Path("wandb") / path, dict(found.config), {}, tuple(from_history(history)), None, ())
 
 
 def from_history(history: Sequence[Mapping[str, Any]]) -> list[Row]:

@@ -27,6 +27,11 @@ def test_every_page_is_there_and_loads_nothing_from_elsewhere(site):
     assert [str(page) for page in pages if LOADED.search(page.read_text(encoding="utf-8"))] == []
 
 
-def test_the_reference_has_text_of_its_docstrings(site):
+def test_the_reference_has_every_module_with_the_text_of_its_docstrings(site):
     learn = (site / "api" / "learn" / "index.html").read_text(encoding="utf-8")
     assert 'id="gui_rl.learn.buffer.select_group"' in learn and "success of each trajectory in the pool" in learn
+    for room in (path for path in (ROOT / "gui_rl").iterdir() if (site / "api" / path.name).is_dir()):
+        page = (site / "api" / room.name / "index.html").read_text(encoding="utf-8")
+        modules = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in room.rglob("*.py")]
+        missing = [name for name in modules if f'id="{name.removesuffix(".__init__")}"' not in page]
+        assert missing == []
