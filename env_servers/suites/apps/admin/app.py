@@ -16,7 +16,7 @@ from ..pages import assemble
 from ..web import CITIES, DEVICE, FIRST, HEIGHT, LAST, WIDTH, address, layout, people
 from .content import ITEMS, ROLES, SHELVES, STATUSES, TABLES, tables
 from .script import filtered
-from .tasks import NAME, SUBTASKS, fill, outcome
+from .tasks import NAME, POOLS, SUBTASKS, fill, outcome
 
 BRANDS = ("Backroom", "Shopdesk", "Ledger", "Stockpilot", "Orderly")
 
@@ -140,5 +140,6 @@ APP = App(
     outcome=outcome,
     home="orders",
     names=(*NAMES, *ITEMS, *ROLES, *STATUSES, *SHELVES, *CITIES, *FIRST, *LAST),
+    pools=POOLS,
     most_actions=16,
 )

@@ -17,7 +17,7 @@ from ..pages import assemble
 from ..web import DEVICE, FIRST, HEIGHT, LAST, WIDTH, address, layout, people
 from .content import BOARDS, COMPANIES, FILES, LABELS, POSTS, REPLIES, SHOUTERS, STARTS, mails, threads
 from .script import FOLDERS, listed, mail_of, thread_of
-from .tasks import NAME, SUBTASKS, fill, outcome
+from .tasks import NAME, POOLS, SUBTASKS, fill, outcome
 
 BRANDS = ("Postbox", "Quill Mail", "Letterbird", "Inkwell", "Courier")
 
@@ -143,5 +143,6 @@ APP = App(
     outcome=outcome,
     home="inbox",
     names=(*NAMES, *COMPANIES, *SHOUTERS, *FIRST, *LAST, *FILES),
+    pools=POOLS,
     most_actions=14,
 )

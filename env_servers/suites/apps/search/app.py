@@ -18,7 +18,7 @@ from ..pages import assemble
 from ..web import DAYS, DEVICE, HEIGHT, WIDTH, layout, people
 from .content import COUNTS, EXTRAS, KINDS, OPTIONS, PAYMENTS, empty, filled, pages
 from .script import results
-from .tasks import ENTITIES, NAME, SUBTASKS, fill, outcome
+from .tasks import ENTITIES, NAME, POOLS, SUBTASKS, fill, outcome
 
 BRANDS = ("Findly", "Seekr", "Lumen", "Questo", "Wander", "Trovare")
 
@@ -178,5 +178,6 @@ APP = App(
     outcome=outcome,
     home="home",
     names=(*NAMES, *ENTITIES, *COUNTS, *(name for _, names in OPTIONS.values() for name in names)),
+    pools=POOLS,
     most_actions=16,
 )

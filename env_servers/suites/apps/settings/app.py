@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ...virtual.app import START, App, CallDict, Slots, State, Subtask, ToolSpec, generator
-from ..office import FIRST, HEIGHT, WIDTH, answered, day, reached, touched, with_goals
+from ..office import FIRST, HEIGHT, LAST, WIDTH, answered, day, reached, touched, with_goals
 from ..pages import assemble
 from . import script
-from .content import DEVICES, FOLDERS, LINES, MODES, NEW_FILES, PANELS, settings, tree
+from .content import APPS, DEVICES, FILES, FOLDERS, LINES, MODES, NETWORKS, NEW_FILES, OUTPUTS, PANELS, settings, tree
 from .effects import EFFECTS, contacts, node, outcome
 
 NAME = "settings"
@@ -225,7 +225,7 @@ SUBTASKS = (
     Subtask(
         "missing", 'Remove the user "{missing}".',
         lambda state, slots: False,
-        lambda state, slots, elements: script.HAND.give_up(),
+        script.missing,
         after=(START,), at="users", actions=1, feasible=False,
     ),
 )  # fmt: skip
@@ -326,4 +326,10 @@ APP = App(
     home="desktop",
     names=NAMES,
     most_actions=16,
-)
+    pools={
+        **dict.fromkeys(("old_user", "role_user"), tuple(name.lower() for name in FIRST)),
+        **dict.fromkeys(("network", "forgotten"), NETWORKS),
+        **dict.fromkeys(("shifted", "erased", "moded"), FILES),
+        "output": OUTPUTS, "app": APPS, "contact": tuple(f"{first} {last}" for first in FIRST for last in LAST),
+    },
+)  # fmt: skip
