@@ -81,7 +81,7 @@ class Config:
     """suites: which. seeds: of every task. moves: of the script, after which pictures are compared as well. only: tasks
     whose id begins so. parallel: sessions at a time. save: write the results file."""
 
-    suites: tuple[str, ...] = ("virtual", "infeasible", "miniwob")
+    suites: tuple[str, ...] = ("virtual", "memory", "drills", "relay", "apps", "infeasible", "miniwob")
     seeds: int = 3
     moves: int = 3
     only: str = ""

@@ -5,8 +5,8 @@ run goes through the same sessions, screens and verdicts that a policy meets.
 
 The runs of one task and seed (`PLANS`): the script by GUI; the script with tools; `terminate(success)` at once; the
 script without its last action; the script ended by `terminate(failure)`; the script never ended. On infeasible tasks
-the right end is `terminate(failure)`, all else scores 0. Where the page ends the episode itself the last two do not
-exist, and a task without a script is only ended at once.
+the right end is `terminate(failure)`, which the script has to say itself, and all else scores 0. Where the page ends
+the episode itself the last two do not exist, and a task without a script is only ended at once.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ class _Run:
 
     def __init__(self, store: SessionStore, session: Session) -> None:
         self.store, self.session, self.number, self.ended = store, session, 0, False
+        self.said = ""  # how the script itself ends: success, failure, or not at all
 
     async def act(self, action: dict[str, Any]) -> None:
         request = StepRequest(episode=self.session.episode.number, step=self.number, action=Action(**action))
@@ -69,12 +70,14 @@ class _Run:
         await self.act({"name": FUNCTIONS[self.session.device], "arguments": arguments})
 
     async def script(self, most: int | None = None) -> int:
-        """Play the script's actions, at most `most` towards the task, and leave out its terminate; returns how many."""
+        """Play the script's actions, at most `most` towards the task, and keep its terminate in `said`; returns how
+        many."""
         played = 0
         while not self.ended and (most is None or played < most):
             aside = self.session.episode.last_state.get("disturbances", {}).get("showing")
             move = (await self.store.script(self.session)).action
             if move.arguments.get("action") == "terminate":
+                self.said = move.arguments["status"]
                 break
             await self.act(move.model_dump())
             played += not aside
@@ -83,12 +86,12 @@ class _Run:
 
 async def _play(run: _Run, plan: str, length: int) -> int:
     """Play one plan; `length`: actions of the script. Returns how many of the script's it played."""
-    feasible = run.session.instance.task.feasible
     played = 0
     if plan != "nothing":
         played = await run.script(max(0, length - 1) if plan == "short" else None)
     if plan != "unended" and not run.ended:
-        await run.terminate("failure" if plan == "gives up" or (plan == "script" and not feasible) else "success")
+        own = run.said if plan in ("script", "tools") else ""
+        await run.terminate(own or ("failure" if plan == "gives up" else "success"))
     return played
 
 

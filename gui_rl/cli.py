@@ -136,7 +136,7 @@ def _env(arguments: list[str]) -> None:
         if options.suite not in SUITES:
             raise UserError(f"no suite is called {options.suite!r}: there are {', '.join(SUITES)}")
         for task in tasks(options.suite).values():
-            print(f"{task.id:40} {task.device:8} {task.max_steps:3} steps  {task.instruction_template}")
+            print(f"{task.id:40} {'+'.join(task.devices):14} {task.max_steps:3} steps  {task.instruction_template}")
     else:
         raise UserError(f"`gui-rl env` needs one of {', '.join(names)}, not {name!r}")
 
@@ -149,7 +149,12 @@ def _flywheel(arguments: list[str]) -> None:
 
 @dataclass(frozen=True)
 class TasksOptions:
-    """List the tasks of a suite."""
+    """List the tasks of a suite: its devices, steps and sentence.
+
+    suite: virtual (small screens), memory (values that leave the screen), relay (two devices in one task), drills
+      (primitive actions), apps (everyday size), miniwob, miniwob25, or, with something absent, infeasible,
+      infeasible-apps, infeasible-memory.
+    """
 
     suite: str = "virtual"
 

@@ -37,6 +37,7 @@ class Task(suite.Task):
 
     @property
     def devices(self) -> tuple[str, ...]:
+        """Where it is read, and where it goes."""
         return self.device, self.goal
 
 
@@ -49,6 +50,7 @@ class TaskInstance(suite.TaskInstance):
 
     @property
     def pages(self) -> Mapping[str, PageKind]:
+        """The memo app of each device."""
         return {device: memory.registry[f"memos_{device}"].kind for device in self.task.devices}
 
     def succeeded(self, state: State, declared: str | None, complete: bool) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import json
 import typing
 from functools import partial
 
@@ -13,7 +14,7 @@ from env_servers.leases import Refusal
 from env_servers.protocol.actions import from_pixels
 from env_servers.protocol.messages import CreateSessions, Disturbance, StepRequest
 from env_servers.sessions import SessionStore
-from env_servers.suites import instantiate, tasks
+from env_servers.suites import apps, instantiate, tasks
 from env_servers.suites.disturb import COST, disturbed
 from env_servers.suites.virtual import registry
 from env_servers.suites.virtual.icons import COLOURS, THINGS
@@ -252,3 +253,41 @@ def test_infeasible_variants_are_solved_by_giving_up_alone(chromium):
     assert {task_id.split("/")[0] for task_id in sample} == set(registry)
     found = asyncio.run(check("infeasible", sample, seeds=[5]))
     assert len(found) == 3 * len(sample) and [str(trial) for trial in found if not trial.right] == []
+
+
+ABSENT = (
+    ("ride/favourite", 0), ("tickets/train", 0), ("notes/rainy", 1), ("writer/delete", 0), ("sheet/change", 0),
+    ("settings/erase", 0), ("mail/vote", 0), ("search/cheaper", 0), ("admin/ship", 0),
+)  # fmt: skip
+"""One of each everyday app, whose script used to give up without having looked, or not to give up at all."""
+
+
+def test_everything_that_an_everyday_task_names_can_be_absent():
+    variants = tasks("infeasible-apps")
+    assert {task.app for task in variants.values()} == set(apps.NAMES)
+    for app in apps.registry().values():
+        slots = {slot for subtask in app.subtasks for slot in subtask.needs}
+        assert slots and slots <= set(app.pools), (
+            f"{app.name} does not say what {slots - set(app.pools)} are drawn from"
+        )
+        single = [task for task in variants.values() if task.app == app.name and len(task.path) == 1]
+        for task in single:
+            one, whole = instantiate("infeasible-apps", task.id, 3), instantiate("apps", task.id, 3)
+            assert one.initial == whole.initial and one.instruction != whole.instruction
+            (slot,) = (name for name in one.slots if one.slots[name] != whole.slots[name])
+            assert one.slots[slot] in app.pools[slot] and f'"{one.slots[slot]}"' not in json.dumps(one.initial)
+
+
+def test_scripts_give_up_only_once_they_have_looked(run, browser):
+    async def body(played):
+        await played.reset()
+        while True:
+            move = await played.script()
+            reply = await played.step(move)
+            if reply.terminated or reply.truncated:
+                return move["arguments"], played.at, await played.store.evaluate(played.session)
+
+    for task, seed in ABSENT:
+        said, steps, verdict = play(run, browser, body, suite="infeasible-apps", task=task, seed=seed)
+        assert (said, verdict.score) == ({"action": "terminate", "status": "failure"}, 1.0), task
+        assert steps > 1 or task in ("writer/delete", "sheet/change"), task  # those two show all at once

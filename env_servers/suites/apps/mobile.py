@@ -58,6 +58,11 @@ def tap_in(elements: Sequence[Element], name: str, order: Sequence[str]) -> Move
     return reach(elements, name, order) or HAND.tap(elements, name)
 
 
+def look_through(elements: Sequence[Element], order: Sequence[str]) -> Move:
+    """A list whose elements stand in `order` is looked through to its end, then given up: what is sought is absent."""
+    return HAND.swipe("up") if order and not shows(elements, order[-1]) else HAND.give_up()
+
+
 def write(elements: Sequence[Element], focus: str, box: str, holds: str, text: str) -> Move | None:
     """The move towards `text` alone in the box called `box`, which now holds `holds`; None where that is so."""
     if holds == text:

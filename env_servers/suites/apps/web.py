@@ -72,6 +72,11 @@ def reach(elements: Sequence[Element], name: str, order: Sequence[str] = ()) -> 
     return towards(elements, name, order or (name,)) or HAND.tap(elements, name)
 
 
+def look_through(elements: Sequence[Element], order: Sequence[str]) -> Move:
+    """A page whose names stand in `order` is looked through to its end, then given up: what is sought is not there."""
+    return HAND.scroll("down") if order and not shown(elements, order[-1]) else HAND.give_up()
+
+
 def fill_in(elements: Sequence[Element], name: str, text: str, order: Sequence[str] = ()) -> Move:
     """Text into the box `name`, or the scroll towards it."""
     return towards(elements, name, order or (name,)) or HAND.enter(elements, name, text)

@@ -334,13 +334,13 @@ def scripted_move(
     met: for every checkpoint whether it was met at some step so far. tools: names of the tools that the script may
     call; it calls one where that does a whole subtask in fewer actions. Ends with terminate(success), or, where a
     subtask cannot be done, with terminate(failure): not before the screen has shown that, as whoever learns from the
-    script sees nothing else.
+    script sees nothing else (so a task in which something is absent is played without tools).
     """
     for done, name, text in zip(met, instance.task.path, instance.subtask_texts, strict=True):
         if done:
             continue
         subtask = app.by_id[name]
-        if subtask.tool and app.by_tool(subtask):
+        if subtask.tool and app.by_tool(subtask) and not instance.absent:
             call = subtask.tool(instance.slots)
             if call["name"] in tools:
                 return Move(call, f"Use the tool. {text}")

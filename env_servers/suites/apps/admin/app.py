@@ -15,7 +15,7 @@ from ...virtual.words import yes
 from ..web import CITIES, FIRST, LAST, WEB, address, layout, people
 from .content import ITEMS, ROLES, SHELVES, STATUSES, TABLES, tables
 from .script import filtered
-from .tasks import NAME, SUBTASKS, fill, outcome
+from .tasks import NAME, POOLS, SUBTASKS, fill, outcome
 
 BRANDS = ("Backroom", "Shopdesk", "Ledger", "Stockpilot", "Orderly")
 
@@ -136,5 +136,6 @@ APP = WEB.app(
     outcome=outcome,
     home="orders",
     names=(*NAMES, *ITEMS, *ROLES, *STATUSES, *SHELVES, *CITIES, *FIRST, *LAST),
+    pools=POOLS,
     most_actions=16,
 )

@@ -122,9 +122,8 @@ def add(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
 
 def contact(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     """The order is looked up first (the search for it stays in its table); then its customer's role is set."""
-    order = row_of(state, "orders", slots["contact"])
-    if order is None:
-        return HAND.give_up()
+    if row_of(state, "orders", slots["contact"]) is None:
+        return _find(state, elements, "orders", slots["contact"], f"box of {slots['contact']}") or HAND.give_up()
     if state["views"]["orders"]["query"] != slots["contact"]:
         return _to(state, elements, "orders") or HAND.enter(elements, "search box", slots["contact"] + "\n")
     return set_rows("users", lambda slots: [slots["contact_user"]], "contact_role")(state, slots, elements)
@@ -145,8 +144,6 @@ def sort(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
 def cheapest(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     """Sort by price, then the first row."""
     view = state["views"]["stock"]
-    if row_of(state, "stock", slots["cheapest"]) is None:
-        return HAND.give_up()
     if move := _to(state, elements, "stock"):
         return move
     if view["query"] or view["filter"] != "All":
@@ -155,6 +152,8 @@ def cheapest(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
         return move
     if view["page"] != 1:
         return HAND.tap(elements, "first page")
+    if row_of(state, "stock", slots["cheapest"]) is None:  # deleted: another item stands there now
+        return HAND.give_up()
     return HAND.enter(elements, f"count of {slots['cheapest']}", f"{slots['cheapest_count']}\n")
 
 
@@ -176,12 +175,12 @@ def bulk(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     """Filter, tick all, set."""
     chosen = state["views"]["orders"]["chosen"]
     wanted = sorted(row["number"] for row in state["tables"]["orders"] if row["status"] == slots["bulk_from"])
-    if not wanted:
-        return HAND.give_up()
     if set(chosen) - set(wanted):
         return _to(state, elements, "orders") or HAND.tap(elements, "clear")
     if move := _filtered_by(state, elements, slots["bulk_from"]):
         return move
+    if not wanted:
+        return HAND.give_up()
     return (
         HAND.select(elements, "set list", slots["bulk_to"]) if chosen == wanted else HAND.tap(elements, "all rows box")
     )

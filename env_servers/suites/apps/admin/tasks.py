@@ -8,7 +8,7 @@ from typing import Any
 from ...virtual.app import START, Slots, State, Subtask
 from ..web import CITIES, FIRST, LAST, address, call
 from . import script
-from .content import ROLES, STATUSES, TABLES
+from .content import ITEMS, ROLES, STATUSES, TABLES
 from .script import row_of
 
 NAME = "admin"
@@ -177,7 +177,7 @@ SUBTASKS = (
         "ship",
         "Set the status of the orders {ship_one} and {ship_two} to {ship_to}.",
         _all_are("ship", "ship_to"),
-        script.set_rows("orders", lambda slots: slots["ship"], "ship_to"),
+        script.set_rows("orders", lambda slots: [slots["ship_one"], slots["ship_two"]], "ship_to"),
         after=(START, "count", "cheapest"),
         at="orders",
         actions=5,
@@ -222,7 +222,6 @@ SUBTASKS = (
         after=(START, "delete", "export", "move"),
         at="users",
         actions=2,
-        needs=("live",),
     ),
     Subtask(
         "sort",
@@ -253,7 +252,6 @@ SUBTASKS = (
         at="users",
         actions=1,
         lasting=False,
-        needs=("search",),
     ),
     Subtask(
         "page",
@@ -323,3 +321,10 @@ def fill(rng: random.Random, path: tuple[str, ...], state: State) -> Slots:
         "page": rng.randint(2, -(-len(stock) // state["layout"]["size"])),
         "missing": gone,
     }  # fmt: skip
+
+
+POOLS = {
+    **dict.fromkeys(("move", "promote", "delete"), tuple(f"{first} {last}" for first in FIRST for last in LAST)),
+    **dict.fromkeys(("count", "price"), ITEMS),
+    **dict.fromkeys(("contact", "ship_one", "ship_two"), tuple(f"A{number}" for number in range(1000, 9200, 13))),
+}

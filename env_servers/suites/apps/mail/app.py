@@ -16,7 +16,7 @@ from ...virtual.words import yes
 from ..web import FIRST, LAST, WEB, address, layout, people
 from .content import BOARDS, COMPANIES, FILES, LABELS, POSTS, REPLIES, SHOUTERS, STARTS, mails, threads
 from .script import FOLDERS, listed, mail_of, thread_of
-from .tasks import NAME, SUBTASKS, fill, outcome
+from .tasks import NAME, POOLS, SUBTASKS, fill, outcome
 
 BRANDS = ("Postbox", "Quill Mail", "Letterbird", "Inkwell", "Courier")
 
@@ -139,5 +139,6 @@ APP = WEB.app(
     outcome=outcome,
     home="inbox",
     names=(*NAMES, *COMPANIES, *SHOUTERS, *FIRST, *LAST, *FILES),
+    pools=POOLS,
     most_actions=14,
 )

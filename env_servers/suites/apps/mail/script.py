@@ -7,7 +7,7 @@ from typing import Any
 
 from ...virtual.app import Slots, State
 from ...virtual.gestures import Element, Move
-from ..web import HAND, fill_in, reach, shown
+from ..web import HAND, fill_in, look_through, reach, shown
 
 FOLDERS = ("Inbox", "Archive", "Sent", "Spam", "Bin")
 
@@ -197,15 +197,17 @@ def _in_forum(state: State, elements: Sequence[Element], title: str, what: str) 
         return move
     if state["at"]["page"] != "forum":
         return HAND.tap(elements, "forum tab")
-    return reach(elements, f"{what} {title}", [f"{what} {thread['title']}" for thread in state["threads"]])
+    order = [f"{what} {thread['title']}" for thread in state["threads"]]
+    return reach(elements, f"{what} {title}", order) if _thread(state, title) else look_through(elements, order)
 
 
-def _thread(state: State, title: str) -> dict[str, Any]:
-    return next(thread for thread in state["threads"] if thread["title"] == title)
+def _thread(state: State, title: str) -> dict[str, Any] | None:
+    return next((thread for thread in state["threads"] if thread["title"] == title), None)
 
 
 def _in_thread(state: State, title: str) -> bool:
-    return state["at"] == {"page": "thread", "id": _thread(state, title)["id"]}
+    thread = _thread(state, title)
+    return thread is not None and state["at"] == {"page": "thread", "id": thread["id"]}
 
 
 def vote(state: State, slots: Slots, elements: Sequence[Element]) -> Move:

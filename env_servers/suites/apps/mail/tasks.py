@@ -6,9 +6,9 @@ import random
 from typing import Any
 
 from ...virtual.app import START, Slots, State, Subtask
-from ..web import CITIES, address, call, people
+from ..web import CITIES, FIRST, LAST, address, call, people
 from . import script
-from .content import BOARDS, POSTS, REPLIES, SHOUTERS, STARTS
+from .content import BOARDS, COMPANIES, POSTS, REPLIES, SHOUTERS, STARTS, TOPICS
 from .script import mail_of
 
 NAME = "mail"
@@ -356,3 +356,13 @@ def fill(rng: random.Random, path: tuple[str, ...], state: State) -> Slots:
     known = {word for mail in state["mails"] for word in mail["from"].split()}
     slots["missing"] = next(name for name in people(rng, 24) if not known & set(name.split()))
     return slots
+
+
+POOLS = {
+    **dict.fromkeys(
+        (*_SORTING, "unread", "save", "rescue", "reply", "forward", "tell"),
+        tuple(f"{first} {last}" for first in FIRST for last in LAST),
+    ),
+    **dict.fromkeys(("invoice", "ask"), COMPANIES),
+    **dict.fromkeys(("vote", "like_thread", "post"), tuple(title for title, _ in TOPICS if "{" not in title)),
+}

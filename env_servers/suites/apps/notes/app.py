@@ -68,17 +68,22 @@ def _held(kind: str, text: str, done: Callable[[dict, Slots], bool], part: str, 
 
 def _asking(kind: str, text: str, at: str, actions: int, seen, answer) -> Subtask:
     """A question whose answer stands where `seen(slots)` was looked at."""
+
+    named = tuple(slot for slot in (kind, f"{kind}_b") if "{" + slot + "}" in text)
     return Subtask(
         kind, text,
         lambda state, slots: _number(state["answer"]) == answer(state, slots),
         lambda state, slots, elements: (
-            script.first_seen(state, elements, *seen(slots)) or HAND.answer(answer(state, slots))
+            script.first_seen(state, elements, *seen(slots))
+            or script.unsaved(state, elements, *(slots[slot] for slot in named if slot in _CITY_SLOTS))
+            or HAND.answer(answer(state, slots))
         ),
         after=(START, *_TIDY, *_WRITE, *_WEATHER, *_LAST), at=at, actions=actions,
-        needs=tuple(slot for slot in (kind, f"{kind}_b") if "{" + slot + "}" in text),
+        needs=named,
     )  # fmt: skip
 
 
+_CITY_SLOTS = ("ask_now", "ask_diff", "ask_diff_b")
 _TIDY = ("find", "pin", "unpin", "move", "rename")
 _WRITE = ("tick", "item", "new", "new_folder")
 _WEATHER = ("look", "trip_add", "add_city", "high", "warmer", "rainy")
@@ -204,6 +209,7 @@ SUBTASKS = (
         _ends("warmer"),
         lambda state, slots, elements: (
             script.first_seen(state, elements, "cities")
+            or script.unsaved(state, elements, slots["warmer_a"], slots["warmer_b"])
             or script.text(state, elements, slots["warmer"], slots["warmer_old"], f" {slots['warmer_value']}")
         ),
         after=(START, *_TIDY, *_WRITE, "look", "trip_add", "high"), at="weather", actions=5, ends="notes",
@@ -262,8 +268,10 @@ SUBTASKS = (
     Subtask(
         "missing", "Delete the note {missing}.",
         lambda state, slots: False,
-        lambda state, slots, elements: HAND.give_up(),
-        after=(START, "pin", "tick", "add_city"), at="notes", actions=1, feasible=False,
+        lambda state, slots, elements: (
+            script.by_holding(state, elements, slots["missing"], "delete", "confirm delete")
+        ),
+        after=(START, "pin", "tick", "add_city"), at="notes", actions=2, feasible=False,
     ),
 )  # fmt: skip
 
@@ -314,7 +322,7 @@ def fill(rng: random.Random, path: tuple[str, ...], state: State) -> Slots:
     titles = rng.sample(NEW_TITLES, 2)
     if "rename" in path:
         one = note_of(state, slots["rename"])
-        slots |= {"rename_to": titles[0], "rename_id": one["id"]}
+        slots |= {"rename_to": titles[0], "rename_id": one["id"], "rename_from": slots["rename"]}
         slots["rename_rest"] = [one[key] for key in ("folder", "pinned", "text", "items")]
     if "tick" in path:
         items = note_of(state, slots["tick"])["items"]

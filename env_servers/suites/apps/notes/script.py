@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...virtual.app import Element, Move, Slots, State
-from ..mobile import HAND, shows, tap_in, write
+from ..mobile import HAND, look_through, shows, tap_in, write
 from .state import listed, note_of
 
 Found = Sequence[Element]
@@ -29,13 +29,16 @@ def to_list(state: State, elements: Found) -> Move | None:
 
 
 def find(state: State, elements: Found, title: str) -> Move | None:
-    """Towards a list in which the note is in sight; None where it is."""
-    if note_of(state, title) is None:
-        return HAND.give_up()
+    """Towards a list in which the note is in sight; None where it is. The list of all notes is looked through."""
+    nowhere = note_of(state, title) is None
+    if nowhere and state["folder"] and state["open"] == "notes" and (move := _all_notes(state, elements)):
+        return move
     if move := to_list(state, elements):
         return move
-    if title not in listed(state):
+    if title not in listed(state) and (state["query"] or state["folder"]):
         return HAND.tap(elements, "clear search" if state["query"] else "folders")
+    if nowhere:
+        return look_through(elements, [f"note {other or 'untitled'}" for other in listed(state)])
     if shows(elements, f"note {title}"):
         return None
     return tap_in(elements, f"note {title}", [f"note {other or 'untitled'}" for other in listed(state)])
@@ -67,7 +70,7 @@ def by_holding(state: State, elements: Found, title: str, *names: str) -> Move:
     if one and state["open"] == "notes" and (state["held"] or state["item"]) == one["id"] and state["dialog"]:
         at = {"actions": 0, "move": 1, "delete": 1}.get(state["dialog"])
         if at is not None and at < len(names) and (at == 0 or names[0] == state["dialog"]):
-            return HAND.tap(elements, names[at])
+            return HAND.tap(elements, names[at]) if shows(elements, names[at]) else HAND.give_up()
     if state["open"] == "notes" and one and (move := _all_notes(state, elements)):
         return move
     if is_open(state, title) and not state["dialog"]:
@@ -130,8 +133,8 @@ def new_folder(state: State, slots: Slots, elements: Found) -> Move:
 def rename(state: State, slots: Slots, elements: Found) -> Move:
     """Towards another title; the note is known by its id from when its title has gone."""
     one = next((one for one in state["notes"] if one["id"] == slots["rename_id"]), None)
-    if one is None:
-        return HAND.give_up()
+    if one is None or slots["rename"] != slots["rename_from"]:
+        return find(state, elements, slots["rename"]) or HAND.tap(elements, f"note {slots['rename']}")
     if state["item"] != one["id"] or state["open"] != "notes" or state["screens"]["notes"] != "note":
         return to_note(state, elements, one["title"])
     if state["dialog"]:
@@ -156,14 +159,18 @@ def to_cities(state: State, elements: Found) -> Move | None:
 
 
 def to_city(state: State, elements: Found, city: str) -> Move | None:
-    """Towards the weather of a saved city; None where it is open."""
-    if city not in state["cities"]:
-        return HAND.give_up()
+    """Towards the weather of a saved city; None where it is open. The saved cities are looked through for another."""
     if state["open"] == "weather" and state["screens"]["weather"] == "city" and state["city"] == city:
         return to_app(state, elements, "weather")
     if move := to_cities(state, elements):
         return move
-    return tap_in(elements, f"city {city}", [f"city {name}" for name in state["cities"]])
+    rows = [f"city {name}" for name in state["cities"]]
+    return tap_in(elements, f"city {city}", rows) if city in state["cities"] else look_through(elements, rows)
+
+
+def unsaved(state: State, elements: Found, *cities: str) -> Move | None:
+    """Towards the end of the saved cities where one of `cities` is none of them; None where all are saved."""
+    return next((to_city(state, elements, city) for city in cities if city not in state["cities"]), None)
 
 
 def add_city(state: State, elements: Found, city: str) -> Move:

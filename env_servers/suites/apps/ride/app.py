@@ -184,8 +184,8 @@ SUBTASKS = (
     Subtask(
         "missing", "Cancel the ride to {missing}.",
         lambda state, slots: False,
-        lambda state, slots, elements: HAND.give_up(),
-        after=(START, "favourite", "set_pay"), at="trips", actions=1, feasible=False,
+        lambda state, slots, elements: cancel(state, elements, slots["missing"]),
+        after=(START, "favourite", "set_pay"), at="trips", actions=2, feasible=False,
     ),
 )  # fmt: skip
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...virtual.app import Element, Move, Slots, State
-from ..mobile import HAND, HEIGHT, WIDTH, money, reach, shows, tap_in, write
-from .state import BLOCK, found, price, ride_to, trip_to
+from ..mobile import HAND, HEIGHT, WIDTH, look_through, money, reach, shows, tap_in, write
+from .state import BLOCK, found, price, ride_to
 
 Found = Sequence[Element]
 
@@ -22,10 +22,19 @@ def to_tab(state: State, elements: Found, tab: str) -> Move | None:
 
 
 def pick(state: State, elements: Found, name: str) -> Move:
-    """In the search: the place called `name`."""
+    """In the search: the place called `name`; given up once the search has not found it."""
     if shows(elements, name):
         return HAND.tap(elements, name)
-    return write(elements, state["focus"], "search", state["query"], name) or tap_in(elements, name, found(state))
+    if move := write(elements, state["focus"], "search", state["query"], name):
+        return move
+    return tap_in(elements, name, found(state)) if name in found(state) else HAND.give_up()
+
+
+def look_up(state: State, elements: Found, name: str) -> Move:
+    """The search for a place that may be nowhere."""
+    if state["screen"] == "search" and state["slot"] == "to":
+        return pick(state, elements, name)
+    return to_tab(state, elements, "map") or HAND.tap(elements, "where to")
 
 
 def set_time(one: dict[str, Any], want: dict[str, Any], elements: Found) -> Move:
@@ -52,7 +61,7 @@ def book(state: State, elements: Found, want: dict[str, Any]) -> Move:
     if state["dialog"] == "time":
         return set_time(draft, want, elements)
     if state["dialog"] == "payment":
-        return tap_in(elements, want["pay"], state["cards"])
+        return in_rows(elements, want["pay"], state["cards"])
     if state["dialog"]:
         return HAND.tap(elements, "close")
     rows = ["pick-up", "time", "payment", *(name for name, *_ in state["classes"])]
@@ -72,14 +81,17 @@ def to_item(state: State, elements: Found, screen: str, to: str) -> Move | None:
     """Towards the planned ride (`ride`) or the past trip (`receipt`) to `to`; None where it is open."""
     if state["screen"] == screen and state["item"] == to:
         return None
-    if not (ride_to if screen == "ride" else trip_to)(state, to):
-        return HAND.give_up()
     if move := to_tab(state, elements, "trips"):
         return move
     segment, word, rows = ("planned", "ride", "rides") if screen == "ride" else ("past", "trip", "trips")
     if state["segment"] != segment:
         return HAND.tap(elements, segment)
-    return tap_in(elements, f"{word} {to}", [f"{word} {one['to']}" for one in state[rows]])
+    return in_rows(elements, f"{word} {to}", [f"{word} {one['to']}" for one in state[rows]])
+
+
+def in_rows(elements: Found, name: str, rows: Sequence[str]) -> Move:
+    """A tap on a row, or the swipe towards it; rows without it are looked through and given up."""
+    return tap_in(elements, name, rows) if name in rows else look_through(elements, rows)
 
 
 def cancel(state: State, elements: Found, to: str) -> Move:
@@ -113,7 +125,7 @@ def to_pin(state: State, elements: Found, name: str) -> Move | None:
     if state["screen"] == "place" and state["place"] == name:
         return None
     if name not in state["pins"]:
-        return HAND.give_up()
+        return look_up(state, elements, name)
     if move := to_tab(state, elements, "map"):
         return move
     if shows(elements, f"pin {name}"):
@@ -135,13 +147,11 @@ def account_rows(state: State) -> list[str]:
 
 
 def tap_row(state: State, elements: Found, name: str) -> Move:
-    return to_tab(state, elements, "account") or tap_in(elements, name, account_rows(state))
+    return to_tab(state, elements, "account") or in_rows(elements, name, account_rows(state))
 
 
 def unlike(state: State, slots: Slots, elements: Found) -> Move:
     name = slots["unfavourite"]
-    if name not in state["favourites"]:
-        return HAND.give_up()
     if state["screen"] == "place" and state["place"] == name:
         return HAND.tap(elements, "remove favourite")
     return tap_row(state, elements, name)

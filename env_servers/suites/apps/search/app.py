@@ -17,7 +17,7 @@ from ...virtual.words import yes
 from ..web import DAYS, WEB, layout, people
 from .content import COUNTS, EXTRAS, KINDS, OPTIONS, PAYMENTS, empty, filled, pages
 from .script import results
-from .tasks import ENTITIES, NAME, SUBTASKS, fill, outcome
+from .tasks import ENTITIES, NAME, POOLS, SUBTASKS, fill, outcome
 
 BRANDS = ("Findly", "Seekr", "Lumen", "Questo", "Wander", "Trovare")
 
@@ -174,5 +174,6 @@ APP = WEB.app(
     outcome=outcome,
     home="home",
     names=(*NAMES, *ENTITIES, *COUNTS, *(name for _, names in OPTIONS.values() for name in names)),
+    pools=POOLS,
     most_actions=16,
 )

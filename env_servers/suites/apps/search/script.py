@@ -7,7 +7,7 @@ from typing import Any
 
 from ...virtual.app import Slots, State
 from ...virtual.gestures import Element, Move
-from ..web import DAYS, HAND, fill_in, reach, shown, towards
+from ..web import DAYS, HAND, fill_in, look_through, reach, towards
 from .content import EXTRAS, NOUN, PAYMENTS, month_of
 
 FIELDS = ("name", "mail", "phone", "option", "count", "date", "pay", "extras", "code", "remark", "terms")
@@ -123,9 +123,7 @@ def cheaper(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     """Both pages are read, then the answer given."""
     for name in (slots["cheaper"], slots["other"]):
         page = page_of(state, name)
-        if page is None:
-            return HAND.give_up()
-        if page["id"] not in state["visited"]:
+        if page is None or page["id"] not in state["visited"]:
             return _found(state, elements, name, "link")
     return _aside(state, elements) or HAND.answer(slots["cheaper_answer"])
 
@@ -212,9 +210,7 @@ def extra(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
 def code(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     """The news are read first; then the code that they give goes into the form."""
     offer = page_of(state, slots["offer"])
-    if offer is None:
-        return HAND.give_up()
-    if offer["id"] not in state["visited"]:
+    if offer is None or offer["id"] not in state["visited"]:
         return _found(state, elements, slots["offer"], "link")
     return _to_form(state, elements) or _set(state, elements, "code", slots["code"]) or HAND.wait(1)
 
@@ -232,9 +228,9 @@ def book(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     if move := _aside(state, elements):
         return move
     page = page_of(state, slots["book"])
-    if page is None or any(booking["id"] == page["id"] for booking in state["bookings"]):
-        return HAND.give_up()
-    if state["at"] != {"page": "form", "id": page["id"]}:
+    if page and any(booking["id"] == page["id"] for booking in state["bookings"]):  # in another way: that can be seen
+        return HAND.give_up() if state["at"]["page"] == "bookings" else HAND.tap(elements, "bookings")
+    if page is None or state["at"] != {"page": "form", "id": page["id"]}:
         return _on_page(state, elements, slots["book"]) or reach(elements, "book")
     for field in FIELDS:
         if found := _set(state, elements, field, slots["booking"][field]):
@@ -244,9 +240,6 @@ def book(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
 
 def cancel(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     """The button beside the booking, and yes."""
-    page = page_of(state, slots["cancel"])
-    if page is None:
-        return HAND.give_up()
     if state["dialog"] and state["dialog"]["then"] == slots["cancel"]:
         return HAND.tap(elements, "Yes, cancel it")
     if move := _aside(state, elements):
@@ -255,4 +248,4 @@ def cancel(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
         return HAND.tap(elements, "bookings")
     names = [f"cancel {state['pages'][booking['id']]['name']}" for booking in state["bookings"]]
     name = f"cancel {slots['cancel']}"
-    return reach(elements, name, names) if name in names or shown(elements, name) else HAND.give_up()
+    return reach(elements, name, names) if name in names else look_through(elements, names)

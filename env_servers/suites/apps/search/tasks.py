@@ -303,7 +303,6 @@ SUBTASKS = (
         actions=2,
         ends="results",
         lasting=False,
-        needs=("region",),
     ),
     Subtask(
         "open",
@@ -373,4 +372,9 @@ def fill(rng: random.Random, path: tuple[str, ...], state: State) -> Slots:
     }  # fmt: skip
 
 
+_PLACES = tuple(name for names in PLACES.values() for name in names)
+POOLS = {
+    **dict.fromkeys(("bookmark", "price", "phone", "cheaper", "other", "cancel", "book", "open"), _PLACES),
+    "offer": tuple(f"{name} special offer" for name in _PLACES),
+}
 ENTITIES = (*(name for names in PLACES.values() for name in names), *CITIES, *MONTHS, str(YEAR))

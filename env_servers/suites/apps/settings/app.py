@@ -16,7 +16,7 @@ from ...virtual.app import START, CallDict, Slots, State, Subtask, ToolSpec, gen
 from ..goals import answered, reached, touched, with_goals
 from ..office import DESKTOP, FIRST, WIDTH, day
 from . import script
-from .content import DEVICES, FOLDERS, LINES, MODES, NEW_FILES, PANELS, settings, tree
+from .content import APPS, DEVICES, FILES, FOLDERS, LINES, MODES, NETWORKS, NEW_FILES, OUTPUTS, PANELS, settings, tree
 from .effects import EFFECTS, contacts, node, outcome
 
 NAME = "settings"
@@ -225,7 +225,7 @@ SUBTASKS = (
     Subtask(
         "missing", 'Remove the user "{missing}".',
         lambda state, slots: False,
-        lambda state, slots, elements: script.HAND.give_up(),
+        script.missing,
         after=(START,), at="users", actions=1, feasible=False,
     ),
 )  # fmt: skip
@@ -323,4 +323,10 @@ APP = DESKTOP.app(
     home="desktop",
     names=NAMES,
     most_actions=16,
-)
+    pools={
+        **dict.fromkeys(("old_user", "role_user"), tuple(name.lower() for name in FIRST)),
+        **dict.fromkeys(("network", "forgotten"), NETWORKS),
+        **dict.fromkeys(("shifted", "erased", "moded"), FILES),
+        "output": OUTPUTS, "app": APPS, "contact": tuple(f"{first} {last}" for first in FIRST for last in LAST),
+    },
+)  # fmt: skip

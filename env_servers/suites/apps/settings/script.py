@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ...virtual.app import Element, Move, Slots, State
 from ..office import HAND, HEIGHT, WIDTH, fill_box, shown
+from .effects import contacts, node
 
 WHEEL = 160  # css px
 SETTINGS_WIDTH = 640
@@ -39,8 +40,10 @@ def _press(
         return move
     if shown(elements, name):
         return HAND.tap(elements, name)
+    if name not in names and (not names or shown(elements, names[-1])):  # looked through to the end: it is not there
+        return HAND.give_up()
     seen = [other for other in names if shown(elements, other)]
-    above = seen and names.index(name) < names.index(seen[0])
+    above = seen and name in names and names.index(name) < names.index(seen[0])
     return HAND.wheel(elements, seen[0] if seen else f"{panel} settings", WHEEL if above else -WHEEL)
 
 
@@ -77,7 +80,8 @@ def mute(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
 
 
 def output(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
-    return _panel(state, elements, "sound") or HAND.tap(elements, f"output {slots['output']}")
+    outputs = [f"output {name}" for name in state["settings"]["sound"]["outputs"]]
+    return _press(state, elements, "sound", f"output {slots['output']}", outputs)
 
 
 # --- network ---------------------------------------------------------------------------------------------------------
@@ -88,7 +92,7 @@ def join(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     network = state["settings"]["network"]
     if not network["wifi"]:
         return _panel(state, elements, "network") or HAND.tap(elements, "wifi")
-    names = [f"connect {name}" for name in network["networks"]]
+    names = [f"connect {name}" for name in network["networks"] if name != network["connected"]]
     return _press(state, elements, "network", f"connect {slots['network']}", names, kind)
 
 
@@ -96,7 +100,7 @@ def forget(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     network = state["settings"]["network"]
     if not network["wifi"]:
         return _panel(state, elements, "network") or HAND.tap(elements, "wifi")
-    names = [f"forget {name}" for name in network["networks"]]
+    names = [f"forget {name}" for name in network["networks"] if name in network["known"]]
     return _press(state, elements, "network", f"forget {slots['forgotten']}", names)
 
 
@@ -106,7 +110,9 @@ def wifi(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
 
 # --- users and notifications -----------------------------------------------------------------------------------------
 def _users(state: State, verb: str) -> list[str]:
-    return [f"{verb} {user['name']}" for user in state["settings"]["users"]]
+    """The buttons of a kind; there is none to remove oneself."""
+    names = [user["name"] for user in state["settings"]["users"]]
+    return [f"{verb} {name}" for name in names if verb != "remove" or not state["home"].endswith(f"/{name}")]
 
 
 def add(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
@@ -120,6 +126,10 @@ def remove(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     if state["dialog"]["kind"] == kind:
         return HAND.tap(elements, "remove")
     return _press(state, elements, "users", kind, _users(state, "remove"), kind)
+
+
+def missing(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
+    return _press(state, elements, "users", f"remove {slots['missing']}", _users(state, "remove"))
 
 
 def role(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
@@ -162,9 +172,28 @@ def _commanded(slot: str):
     return lambda state, slots, elements: command(state, elements, slots[slot])
 
 
-folder, write, shift, mode, erase = map(
-    _commanded, ("folder_line", "write_line", "shift_line", "mode_line", "erase_line")
+def _on_file(slot: str, line: str, folder: str):
+    """A command line about a file of a folder; one that is not there is looked for by a list of the folder."""
+
+    def move(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
+        if slots[slot] in node(state, f"~/{folder}")["items"]:
+            return command(state, elements, slots[line])
+        return looked_up(state, elements, f"ls ~/{folder}")
+
+    return move
+
+
+def looked_up(state: State, elements: Sequence[Element], line: str) -> Move:
+    """Runs a command that shows that something is not there, then gives up."""
+    seen = any(other.endswith(f"$ {line}") for other in state["terminal"]["lines"])
+    return (_open(state, elements, "terminal") if seen else command(state, elements, line)) or HAND.give_up()
+
+
+folder, write = map(_commanded, ("folder_line", "write_line"))
+shift, erase = (
+    _on_file(slot, line, "Downloads") for slot, line in (("shifted", "shift_line"), ("erased", "erase_line"))
 )
+mode = _on_file("moded", "mode_line", "Documents")
 
 
 def serial(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
@@ -175,8 +204,12 @@ def serial(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
 
 
 def phone(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
-    if any(slots["phone_answer"] in line for line in state["terminal"]["lines"][-6:]):
+    if slots["contact"] in contacts(state) and any(
+        slots["phone_answer"] in line for line in state["terminal"]["lines"][-6:]
+    ):
         return _open(state, elements, "terminal") or HAND.answer(slots["phone_answer"])
+    if slots["contact"] not in contacts(state):
+        return looked_up(state, elements, f'grep "{slots["contact"]}" ~/contacts.txt')
     return command(state, elements, slots["phone_line"])
 
 

@@ -21,6 +21,8 @@ from .script import row_of
 
 NAME = "sheet"
 BOOKS = ("Household", "Club accounts", "Shop planner", "Office overview", "Season 12", "Work in progress")
+ITEMS = (*GOODS, *COSTS, *FRUIT)
+COLUMNS = tuple(dict.fromkeys(title for titles in KINDS.values() for title in titles))
 TITLES = ("Archive", "Overview", "Draft", "Checked", "Spring", "Autumn", "Second half", "Review", "Backup", "Plan")
 
 
@@ -155,7 +157,7 @@ SUBTASKS = (
     Subtask(
         "missing", 'Delete the row of "{missing}".',
         lambda state, slots: False,
-        lambda state, slots, elements: script.HAND.give_up(),
+        script.missing,
         after=(START,), at="first", actions=1, feasible=False,
     ),
 )  # fmt: skip
@@ -198,7 +200,7 @@ def fill(rng: random.Random, path: tuple[str, ...], state: State) -> Slots:
         "ask_column": rng.choice(titles[1:]),
         "ask_item": rng.choice([item for item in items if item not in (chosen["delete"], chosen["clear"])]),
         "most_column": rng.choice([title for title in numbers if _top(rows, titles.index(title))]),
-        "missing": rng.choice([name for name in (*GOODS, *COSTS, *FRUIT) if name not in items]),
+        "missing": rng.choice([name for name in ITEMS if name not in items]),
     }  # fmt: skip
     down = rng.random() < 0.5
     order = [title for title in titles if _sorts(items, rows, titles.index(title), down)]
@@ -259,4 +261,10 @@ APP = DESKTOP.app(
     home="first",
     names=NAMES,
     most_actions=16,
+    pools={
+        **{f"{name}_item": ITEMS for name in ("change", "clear", "fill", "copy", "insert", "delete", "ask")},
+        **dict.fromkeys(("money_column", "total_column", "most_column"), NUMBERS),
+        "sort_column": COLUMNS,
+        **dict.fromkeys(("drop", "other"), tuple(KINDS)),
+    },
 )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 
 from ...virtual.app import Element, Move, Slots, State
 from ..office import HAND, fill_box, shown
 from .content import COLS, LETTERS, ROWS, Row, ref
 
 WHEEL = 260  # css px
+Script = Callable[[State, Slots, Sequence[Element]], Move]
 
 
 def rows_of(state: State) -> list[Row]:
@@ -65,23 +67,46 @@ def _column(state: State, slots: Slots, slot: str) -> int:
     return rows_of(state)[0]["cells"].index(slots[slot])
 
 
+def _looks(*names: str) -> Callable[[Script], Script]:
+    """The decorated script for what the first sheet holds: each of the slots `names` is the text of a cell or the name
+    of a sheet. Where one is not, the sheet and its tabs are looked through to the end, then the task is given up."""
+
+    def decorate(move: Script) -> Script:
+        @wraps(move)
+        def looking(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
+            rows = rows_of(state)
+            held = {text for row in rows for text in row["cells"]} | {sheet["name"] for sheet in state["sheets"]}
+            if all(slots[name] in held for name in names):
+                return move(state, slots, elements)
+            last = max(y for y, row in enumerate(rows) if row["cells"][0])
+            return _on_sheet(state, elements) or _see(elements, f"row {last + 1}", last) or HAND.give_up()
+
+        return looking
+
+    return decorate
+
+
 # --- cells -----------------------------------------------------------------------------------------------------------
+@_looks("change_item")
 def change(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     x, y = _column(state, slots, "change_column"), row_of(state, slots["change_item"])
     return _on_sheet(state, elements, typing=True) or _write(state, elements, x, y, slots["change_value"])
 
 
+@_looks("total_column")
 def total(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     x, y = _column(state, slots, "total_column"), row_of(state, "Total")
     text = f"={slots['total_function']}({ref(x, 1)}:{ref(x, y - 2)})"
     return _on_sheet(state, elements, typing=True) or _write(state, elements, x, y, text)
 
 
+@_looks("clear_item")
 def clear(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     x, y = _column(state, slots, "clear_column"), row_of(state, slots["clear_item"])
     return _on_sheet(state, elements) or _pick(state, elements, x, y) or HAND.keys("delete")
 
 
+@_looks("copy_item")
 def copy(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     x, y = _column(state, slots, "copy_column"), row_of(state, slots["copy_item"])
     if move := _on_sheet(state, elements):
@@ -92,6 +117,7 @@ def copy(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     return _pick(state, elements, to, line) or HAND.keys("ctrl", "v")
 
 
+@_looks("fill_item")
 def fill(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     x, y = _column(state, slots, "fill_column"), row_of(state, slots["fill_item"])
     if move := _on_sheet(state, elements, menu="fill"):
@@ -112,14 +138,17 @@ def _cell_menu(state: State, elements: Sequence[Element], y: int, entry: str) ->
     return _see(elements, f"cell {ref(0, y)}", y) or HAND.context(elements, f"cell {ref(0, y)}")
 
 
+@_looks("insert_item")
 def insert(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     return _cell_menu(state, elements, row_of(state, slots["insert_item"]), "insert row above")
 
 
+@_looks("delete_item")
 def delete(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     return _cell_menu(state, elements, row_of(state, slots["delete_item"]), "delete row")
 
 
+@_looks("sort_column")
 def sort(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     order = "descending" if slots["sort_down"] else "ascending"
     return (
@@ -137,6 +166,7 @@ def header(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     return _see(elements, "row 1", 0) or HAND.tap(elements, "row 1")
 
 
+@_looks("money_column")
 def money(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     x = _column(state, slots, "money_column")
     if move := _on_sheet(state, elements):
@@ -144,6 +174,12 @@ def money(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     if state["selection"] == [x, 0, x, ROWS - 1]:
         return HAND.tap(elements, "currency")
     return HAND.tap(elements, f"column {LETTERS[x]}")
+
+
+@_looks("missing")
+def missing(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
+    """A row that the table does not have."""
+    return _cell_menu(state, elements, row_of(state, slots["missing"]), "delete row")
 
 
 # --- sheets ----------------------------------------------------------------------------------------------------------
@@ -165,6 +201,7 @@ def rename(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     return HAND.mark(elements, f"sheet {next(one['name'] for one in state['sheets'] if one['id'] == 's1')}")
 
 
+@_looks("drop")
 def drop(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     here = state["sheets"][state["sheet"]]["id"] == slots["drop_id"]
     if move := _calm(state, elements, menu="tab" if here else "", dialog="delete" if here else ""):
@@ -174,16 +211,19 @@ def drop(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     return HAND.tap(elements, "delete sheet") if state["menu"] else HAND.context(elements, f"sheet {slots['drop']}")
 
 
+@_looks("other")
 def open_it(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     return _on_sheet(state, elements, slots["other_id"]) or HAND.keys("escape")
 
 
 # --- questions -------------------------------------------------------------------------------------------------------
+@_looks("ask_item")
 def ask(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     y = row_of(state, slots["ask_item"])
     return _on_sheet(state, elements) or _see(elements, f"row {y + 1}", y) or HAND.answer(slots["ask_answer"])
 
 
+@_looks("most_column")
 def most(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
     y = row_of(state, slots["most_answer"])
     return _on_sheet(state, elements) or _see(elements, f"row {y + 1}", y) or HAND.answer(slots["most_answer"])

@@ -9,7 +9,7 @@ from ...virtual.app import START, CallDict, Slots, State, Subtask, ToolSpec
 from ...virtual.words import fact, facts, without
 from ..mobile import HAND, PHONE
 from .content import CARDS, CITIES, CODES, EXTRAS, FILMS, PEOPLE, SHOW_TIMES, TRAIN_TIMES
-from .script import ask_train, buy, price_of, refund, reseat, search, send, to_film, to_tab, to_ticket
+from .script import ask_train, buy, buy_taken, price_of, refund, reseat, search, send, to_film, to_tab, to_ticket
 from .state import (
     NAME,
     PLANS,
@@ -210,14 +210,14 @@ SUBTASKS = (
     Subtask(
         "full", f"Buy a ticket for {{full}} {_show('full')}, seat {{full_seat}}.",
         lambda state, slots: False,
-        lambda state, slots, elements: HAND.give_up(),
-        after=(START, "watch"), at="films", actions=3, feasible=False,
+        buy_taken,
+        after=(START, "watch"), at="films", actions=4, feasible=False,
     ),
     Subtask(
         "missing", "Refund the ticket for {missing}.",
         lambda state, slots: False,
-        lambda state, slots, elements: HAND.give_up(),
-        after=(START, "watch", "film", "send"), at="mine", actions=1, feasible=False,
+        lambda state, slots, elements: refund(state, elements, slots["missing"]),
+        after=(START, "watch", "film", "send"), at="mine", actions=2, feasible=False,
     ),
 )  # fmt: skip
 

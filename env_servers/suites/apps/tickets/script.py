@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...virtual.app import Element, Move, Slots, State
-from ..mobile import HAND, money, shows, tap_in, write
+from ..mobile import HAND, look_through, money, shows, tap_in, write
 from .state import film_of, listed, runs_of, ticket_of
 
 Found = Sequence[Element]
@@ -26,10 +26,10 @@ def to_film(state: State, elements: Found, title: str) -> Move | None:
     """Towards the film's own screen; None where it is open."""
     if state["screen"] == "film" and state["item"] == title:
         return None
-    if film_of(state, title) is None:
-        return HAND.give_up()
     if move := to_tab(state, elements, "films"):
         return move
+    if film_of(state, title) is None:  # searched for, and not found
+        return write(elements, state["focus"], "search", state["query"], title) or HAND.give_up()
     if not shows(elements, title) and title not in listed(state):
         return HAND.tap(elements, "clear search" if state["query"] else "all")
     return tap_in(elements, title, listed(state))
@@ -43,7 +43,7 @@ def to_results(state: State, elements: Found, start: str, to: str, day: str) -> 
         return None
     if state["screen"] == "trains" and state["dialog"] in ("from", "to"):
         city = want[state["dialog"]]
-        return HAND.tap(elements, "close" if trip[state["dialog"]] == city else f"city {city}")
+        return tap_if_there(elements, "close" if trip[state["dialog"]] == city else f"city {city}")
     if move := to_tab(state, elements, "trains"):
         return move
     for slot in ("from", "to"):
@@ -78,7 +78,7 @@ def _to_seats(state: State, elements: Found, wanted: Sequence[str], onward: str)
 def _to_basket(state: State, elements: Found, want: dict[str, Any]) -> Move:
     draft = state["draft"]
     if state["dialog"] == "payment":
-        return HAND.tap(elements, want["pay"])
+        return tap_if_there(elements, want["pay"])
     if state["dialog"]:
         return HAND.tap(elements, "close")
     if draft["seats"] != want["seats"]:
@@ -112,11 +112,24 @@ def to_ticket(state: State, elements: Found, title: str) -> Move | None:
     """Towards the user's ticket for `title`; None where it is open."""
     if state["screen"] == "ticket" and state["item"] == title:
         return None
-    if ticket_of(state, title) is None:
-        return HAND.give_up()
     if move := to_tab(state, elements, "mine"):
         return move
-    return tap_in(elements, f"ticket {title}", [f"ticket {one['title']}" for one in state["tickets"]])
+    rows = [f"ticket {one['title']}" for one in state["tickets"]]
+    return tap_in(elements, f"ticket {title}", rows) if ticket_of(state, title) else look_through(elements, rows)
+
+
+def tap_if_there(elements: Found, name: str) -> Move:
+    """A choice of the sheet that is open; given up where it has none of this name."""
+    return HAND.tap(elements, name) if shows(elements, name) else HAND.give_up()
+
+
+def buy_taken(state: State, slots: Slots, elements: Found) -> Move:
+    """Towards a seat that is taken: the plan shows that."""
+    want = {"kind": "film", "title": slots["full"], "day": slots["full_day"], "time": slots["full_time"]}
+    here = all(state["draft"][key] == want[key] for key in ("title", "day", "time")) and not state["draft"]["of"]
+    if here and state["screen"] == "seats" and not state["dialog"]:
+        return HAND.give_up()
+    return _to_offer(state, elements, want)
 
 
 def refund(state: State, elements: Found, title: str) -> Move:

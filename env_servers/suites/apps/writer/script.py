@@ -28,7 +28,14 @@ def _in_editor(state: State, slots: Slots, elements: Sequence[Element], keep: st
         return move
     if state["open"] == slots["doc_id"]:
         return None
-    return HAND.tap(elements, "documents") if state["open"] else HAND.mark(elements, slots["doc"])
+    if state["open"]:
+        return HAND.tap(elements, "documents")
+    return HAND.mark(elements, slots["doc"]) if shown(elements, slots["doc"]) else HAND.give_up()
+
+
+def missing(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
+    """The list of documents shows that it is not there."""
+    return _in_list(state, elements) or HAND.give_up()
 
 
 def _see(state: State, elements: Sequence[Element], name: str, place: int) -> Move | None:
@@ -80,13 +87,18 @@ def _enter_line(state: State, slots: Slots, elements: Sequence[Element], text: s
 
 # --- the list --------------------------------------------------------------------------------------------------------
 def star(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
-    return _in_list(state, elements) or HAND.tap(elements, f"star of {slots['star']}")
+    if move := _in_list(state, elements):
+        return move
+    name = f"star of {slots['star']}"
+    return HAND.tap(elements, name) if shown(elements, name) else HAND.give_up()
 
 
 def _entry(state: State, elements: Sequence[Element], key: str, name: str, entry: str, kind: str = "") -> Move:
     if move := _in_list(state, elements, f"of {key}", kind):
         return move
-    return HAND.tap(elements, entry) if state["menu"] else HAND.context(elements, name)
+    if state["menu"]:
+        return HAND.tap(elements, entry)
+    return HAND.context(elements, name) if shown(elements, name) else HAND.give_up()
 
 
 def duplicate(state: State, slots: Slots, elements: Sequence[Element]) -> Move:
