@@ -14,8 +14,8 @@ from typing import Any
 from PIL import Image
 
 from experiments import table
-from experiments.bench import Made, form
-from experiments.grounding import ROOM, grounding_data
+from experiments.bench import ROOM, Made, form
+from experiments.grounding import grounding_data
 from experiments.lab import Lab
 from experiments.parts import sft_config
 from experiments.table import Arm, Column, Outcome, Sizes
