@@ -16,7 +16,7 @@ import numpy as np
 from PIL import Image
 
 from env_servers.browser import Browser
-from experiments.bench import Made, form
+from experiments.bench import ROOM, Made, form
 from experiments.lab import Lab
 from gui_rl.data.samples import with_ids
 from gui_rl.flywheel import mining, pages
@@ -25,8 +25,6 @@ from gui_rl.flywheel.shots import Shot, episode_of, queries_of
 
 SIZE = (416, 256)
 """Of a cut, in pixels: that of the shipped set."""
-ROOM = 320
-"""Tokens of a prompt with such a picture."""
 QUERIES, CUTS, LEAST = 4, 2, 4
 FIRST_SEED = 10_000
 """The shipped set is drawn from smaller seeds."""

@@ -43,7 +43,7 @@ class Sizes:
 
     Attributes:
       demonstrations: scripted episodes a family.
-      sft_steps: optimisation steps of SFT.
+      sft_steps, turns: optimisation steps of SFT, and turns a step.
       rl_steps: optimisation steps of online RL.
       rl_tasks, group, oversample: tasks a step, n and k.
       evaluation: (task, seed) pairs a family.
@@ -54,6 +54,7 @@ class Sizes:
 
     demonstrations: int = 60
     sft_steps: int = 80
+    turns: int = 48
     rl_steps: int = 24
     rl_tasks: int = 6
     group: int = 6
@@ -67,15 +68,7 @@ class Sizes:
 SIZES = {
     "tiny": Sizes(),
     "smoke": Sizes(
-        demonstrations=3,
-        sft_steps=2,
-        rl_steps=1,
-        rl_tasks=3,
-        group=2,
-        oversample=2,
-        evaluation=2,
-        questions=2,
-        screens=3,
+        demonstrations=3, sft_steps=2, turns=8, rl_steps=1, rl_tasks=3, group=2, evaluation=2, questions=2, screens=3
     ),
 }
 Outcome = Mapping[str, Any]
@@ -266,7 +259,8 @@ def cell(value: Mapping[str, Any], percent: bool, signed: bool = False) -> str:
     """A mean with its interval as text."""
     scale, plus = (100, "+" if signed else "") if percent else (1, "+" if signed else "")
     shown = [None if value[n] is None else scale * value[n] for n in ("mean", "low", "high")]
-    digits = 1 if percent or max(abs(v) for v in shown if v is not None) >= 100 else 3
+    largest = max(abs(v) for v in shown if v is not None)
+    digits = 1 if percent else 0 if largest >= 100 else 2 if largest >= 1 else 3
     texts = [None if v is None else f"{v:{plus}.{digits}f}" for v in shown]
     return texts[0] if texts[1] is None else f"{texts[0]} ({texts[1]} to {texts[2]})"
 

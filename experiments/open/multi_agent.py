@@ -7,11 +7,10 @@ what each role should have said in them (exact, from the world's state).
 from __future__ import annotations
 
 from experiments import table
+from experiments.bench import ROOM
 from experiments.lab import Lab
 from experiments.parts import FAMILIES, by_pair, demonstrated, measured, short_tasks, steps, success
 from experiments.table import Arm, Column, Outcome, Sizes
-
-ROOM = 320
 
 
 def acting(roles: bool) -> Arm:

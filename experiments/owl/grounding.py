@@ -14,16 +14,19 @@ from typing import Any
 from PIL import Image
 
 from experiments import table
-from experiments.bench import Made, form
-from experiments.grounding import ROOM, grounding_data
+from experiments.bench import ROOM, Made, form
+from experiments.grounding import grounding_data
 from experiments.lab import Lab
 from experiments.parts import sft_config
 from experiments.table import Arm, Column, Outcome, Sizes
+from gui_rl.data.samples import BatchShape
 from gui_rl.evaluate.grounding import OWN, ask, read_items, score, zoomed
 
 PIXELS = 416 * 256
 """The shipped pages are shown as they are."""
 ZOOM = 0.5
+SHAPE = BatchShape(rows=24, row_length=384, row_patches=448, micro_batches=1)
+"""A page a row."""
 
 
 async def pointed(lab: Lab, policy: Made, zoom: float) -> list[dict[str, Any]]:
@@ -56,7 +59,8 @@ def pointing(trained: bool, zoom: float = 0.0) -> Arm:
         policy = lab.base
         if trained:
             data = await grounding_data(lab, sizes.screens, seed)
-            policy = await lab.sft(lab.base, {"grounding": (data, 1.0)}, sft_config(sizes, seed))
+            config = sft_config(sizes, seed, turns=min(sizes.turns, SHAPE.rows), shape=SHAPE)
+            policy = await lab.sft(lab.base, {"grounding": (data, 1.0)}, config)
         return {"answers": await pointed(lab, policy, zoom)}
 
     return arm

@@ -8,14 +8,12 @@ the conclusion says the action alone.
 from __future__ import annotations
 
 from experiments import table
+from experiments.bench import ROOM
 from experiments.lab import Lab
 from experiments.parts import FAMILIES, by_pair, demonstrated, measured, memory_tasks, short_tasks, success
 from experiments.table import Arm, Column, Outcome, Published, Sizes
 from gui_rl.learn.sft import SFTConfig
 from gui_rl.scale.compile import CompileOptions
-
-ROOM = 320
-"""Tokens of a prompt, in both arms: what was noted stays."""
 
 
 def learnt(thinking: bool) -> Arm:

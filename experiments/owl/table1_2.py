@@ -7,20 +7,22 @@ one answers at once (Instruct), one thinks first. Each is measured with tools on
 from __future__ import annotations
 
 from experiments import table
+from experiments.bench import ROOM
 from experiments.lab import Lab
-from experiments.parts import FAMILIES, by_pair, measured, sft_config, short_tasks, steps, success
+from experiments.parts import FAMILIES, by_pair, measured, sft_config, steps, success
 from experiments.table import Arm, Column, Outcome, Published, Sizes
 from gui_rl.learn.sft import SFTConfig
 from gui_rl.scale.compile import CompileOptions
 
-ROOM = 512
+LONGEST = 2
+"""Sub-tasks of a task: with one alone, tools seldom save anything."""
 
 
 def trained(thinking: bool, tools: bool) -> Arm:
     """The policy of this form, with tools on offer or without."""
 
     async def arm(lab: Lab, seed: int, sizes: Sizes) -> Outcome:
-        tasks = await short_tasks(lab, sizes)
+        tasks = await lab.tasks("virtual", LONGEST)
         half = max(sizes.demonstrations // 2, 1)
         sources = {
             name: (await lab.collect(tasks, half, seed, tools=offered, thinking=thinking, room=ROOM), 1.0)

@@ -7,8 +7,8 @@ One policy that acts at once, one that thinks and notes, and one that acts in fo
 from __future__ import annotations
 
 from experiments import table
+from experiments.bench import ROOM
 from experiments.lab import Lab
-from experiments.owl.table10 import ROOM
 from experiments.parts import FAMILIES, by_pair, demonstrated, measured, memory_tasks, steps, success
 from experiments.table import Arm, Column, Outcome, Sizes
 

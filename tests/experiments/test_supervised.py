@@ -44,6 +44,6 @@ def test_a_policy_comes_out_in_the_form_of_its_data(run):
     runs, unchanged = run
     for name in ("sft", "pretrain"):
         loaded = policy.load(runs / name / "policy")
-        assert loaded.context.max_prompt_tokens == 512
+        assert loaded.context.max_prompt_tokens == 320
         assert [record["step"] for record in read_metrics(runs / name)] == [1, 2]
     assert unchanged

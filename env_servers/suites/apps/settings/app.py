@@ -14,7 +14,7 @@ from typing import Any
 
 from ...virtual.app import START, CallDict, Slots, State, Subtask, ToolSpec, generator
 from ..goals import answered, reached, touched, with_goals
-from ..office import DESKTOP, FIRST, WIDTH, day
+from ..office import DESKTOP, FIRST, LAST, WIDTH, day
 from . import script
 from .content import APPS, DEVICES, FILES, FOLDERS, LINES, MODES, NETWORKS, NEW_FILES, OUTPUTS, PANELS, settings, tree
 from .effects import EFFECTS, contacts, node, outcome

@@ -94,7 +94,7 @@ async def start(lab: Lab, seed: int, sizes: Sizes) -> Outcome:
 
 
 TABLE = table.Table(
-    name="owl/truncation",
+    name="open/truncation",
     title="failed trajectories: raw, thrown away, cut, cut and repaired",
     source="GUI-Owl-1.5, section 2.2.2 (no ablation there)",
     says=(
