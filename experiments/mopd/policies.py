@@ -39,7 +39,8 @@ class Stages:
 
     async def tasks(self, *platforms: str) -> Tasks:
         """The tasks of these platforms."""
-        return await self.lab.tasks("virtual", self.sizes.longest, platforms or PLATFORMS)
+        found = await self.lab.tasks("virtual", self.sizes.longest)
+        return {platform: found[platform] for platform in platforms or PLATFORMS}
 
     async def demonstrations(self, *platforms: str) -> Made:
         """What teachers are made of; the same episodes of a platform, whichever others come with it."""

@@ -48,11 +48,12 @@ class Stages:
 
     async def tasks(self, *families: str) -> Tasks:
         """The tasks of these families (of those trained on where none is named), alternately such that tools help with
-        and such that they do not; where there are fewer of one kind they come again."""
+        and such that they do not, the longer ones first; where there are fewer of one kind they come again."""
         infos = await self.lab.infos("virtual")
-        found = await self.lab.tasks("virtual", self.sizes.longest + 1, families or TRAINED)
+        found = await self.lab.tasks("virtual", self.sizes.longest + 1)
         out = {}
-        for family, pairs in found.items():
+        for family in families or TRAINED:
+            pairs = sorted(found[family], key=lambda pair: -pair[1].count("+"))
             kinds = [[pair for pair in pairs if infos[pair[1]].tool_beneficial == benefit] for benefit in (1, -1)]
             most = max(map(len, kinds))
             out[family] = [kind[number % len(kind)] for number in range(most) for kind in kinds]
