@@ -33,7 +33,6 @@ from gui_rl.flywheel.witness import witness
 from gui_rl.learn import merge, online, sft, toolcua
 from gui_rl.prompt.context import ContextConfig
 from gui_rl.report.metrics import read_metrics
-from gui_rl.report.progress import headline
 from gui_rl.rollout import policy
 from gui_rl.rollout.agents import Prompts
 from gui_rl.rollout.episode import Spec, play_all
@@ -201,7 +200,7 @@ class Lab(Bench):
                     phase = done.families[0] if len(done.families) == 1 else "mix"
                     log.log_pools("rl", done.step, done.episodes)
                     log.log("rl", done.step, done.metrics, phase=phase)
-                    stage.advance(**headline(done.metrics))
+                    stage.advance(metrics=done.metrics)
 
                 params = await self.trainer.online(
                     self.params(start), agent, self.client, played, config, directory, report, teachers=loaded,

@@ -22,7 +22,7 @@ from experiments.lab import Lab
 
 
 @dataclasses.dataclass(frozen=True)
-class Config(supervised.Config):
+class Config(supervised.Config):  # noqa: D101 - the parent's
     __doc__ = supervised.Config.__doc__
     name: str = "pretrain"
 

@@ -19,6 +19,7 @@ import optax
 from env_servers.suites.suite import SEEDS
 from gui_rl.data.pipeline import Source
 from gui_rl.data.schema import TurnRecord
+from gui_rl.evaluate.diagnostics import Cosines
 from gui_rl.learn import checkpoint, online, optim, sft, toolcua
 from gui_rl.learn.losses import LossConfig
 from gui_rl.learn.state import TrainState, abstract_state, init_state, make_mesh, state_shardings
@@ -53,7 +54,7 @@ class Trainer:
 
     def __init__(self, cfg: ModelConfig, mesh: Any = None):
         self.cfg, self.mesh = cfg, make_mesh() if mesh is None else mesh
-        self._steps: dict[tuple, tuple[optax.GradientTransformation, TrainStep]] = {}
+        self._steps: dict[tuple, tuple[optax.GradientTransformation, TrainStep, list[Any]]] = {}
         self.gradient = functools.cache(lambda loss: make_gradient(self.cfg, loss, self.mesh))
 
     async def sft(
@@ -128,8 +129,12 @@ class Trainer:
         }
         heads = [teacher.head for teacher in local.values()] if exact else []
         apart = len(families) if config.phases == "project" else 1
-        optimizer, step = self._step(rates, online.loss_config(config), apart, heads)
+        loss = online.loss_config(config)
+        optimizer, step = self._step(rates, loss, apart, heads)
         extra = {"teach": make_teach(local, config.teaching)} if config.teaching is not None else {}
+        if config.cosines_every:
+            gradient = make_gradient(self.cfg, loss, self.mesh, heads=heads)
+            extra["diagnose"] = Cosines(gradient, self.cfg, config, self.mesh, families)
         if config.kl:
             extra["reference"] = online.make_reference(self.cfg, self.mesh, params)
         update = online.make_update(step, self.cfg, config, self.mesh, families=families, **extra)
@@ -171,15 +176,15 @@ class Trainer:
     def _step(
         self, rates: Rates, loss: LossConfig, families: int = 1, heads: Sequence[Any] = ()
     ) -> tuple[optax.GradientTransformation, TrainStep]:
-        """The optimizer and the compiled step; what has teachers' heads in it is made anew."""
-        key = (rates, loss, families)
-        if key in self._steps and not heads:
-            return self._steps[key]
-        optimizer = optim.muon(self.cfg, *(optim.learning_rate(*rate) for rate in rates))
-        made = optimizer, make_train_step(self.cfg, loss, optimizer, self.mesh, families=families, heads=heads)
-        if not heads:
-            self._steps[key] = made
-        return made
+        """The optimizer and the compiled step, which reads the latest heads that were given for it."""
+        key = (rates, loss, families, tuple(head.shape for head in heads))
+        if key not in self._steps:
+            optimizer, read = optim.muon(self.cfg, *(optim.learning_rate(*rate) for rate in rates)), list(heads)
+            step = make_train_step(self.cfg, loss, optimizer, self.mesh, families=families, heads=read)
+            self._steps[key] = optimizer, step, read
+        optimizer, step, read = self._steps[key]
+        read[:] = heads
+        return optimizer, step
 
     def _state(self, optimizer: Any, params: Any, seed: int, directory: Path) -> TrainState:
         if not checkpoint.steps(directory):

@@ -70,7 +70,7 @@ def make_train_step(
       view: `(frozen, trained) -> the policy's parameters`, pure; by default the trained ones.
       frozen: parameters that no step changes, placed as they are to be used.
       heads: the teachers' output matrices, for the exact divergence (`LossConfig.kl_estimator` "full"), of any
-        width each.
+        width each; they are read at every step.
     Returns:
       A function of `(state, batch)`. It takes over the buffers of `state`. Its metrics are float32 scalars: `loss`;
       `ce`, `pg`, `kl` (each stream's weighted mean, unscaled) and their denominators `weight_ce`, `weight_pg`,
