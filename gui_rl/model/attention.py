@@ -7,11 +7,11 @@ The XLA implementation here is the reference and runs everywhere. Where the call
 (`gui_rl.model.kernels`). `choose` is the one place that says when, and why not.
 """
 
-import functools
 from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 from jaxtyping import Array, Bool, Float, Int
 
@@ -146,20 +146,13 @@ def attend_to_stores(
     batch, heads, dim = query.shape
     groups = stores[0][0].shape[1]
     grouped = (query * dim**-0.5).reshape(batch, groups, heads // groups, dim)
-    scores = [
-        jnp.where(
-            mask[:, None, None],
-            jnp.einsum("bkgd,bksd->bkgs", grouped, key, preferred_element_type=jnp.float32),
-            jnp.float32(-1e30),
-        )
-        for key, _, mask in stores
-    ]
-    highest = functools.reduce(jnp.maximum, [jnp.max(part, axis=-1, keepdims=True) for part in scores])
-    powers = [jnp.exp(part - highest) for part in scores]
-    total = sum(jnp.sum(part, axis=-1, keepdims=True) for part in powers)
+    scores = [jnp.einsum("bkgd,bksd->bkgs", grouped, key, preferred_element_type=jnp.float32) for key, _, _ in stores]
+    seen = jnp.concatenate([mask for _, _, mask in stores], axis=-1)[:, None, None]
+    weights = jax.nn.softmax(jnp.where(seen, jnp.concatenate(scores, axis=-1), jnp.float32(-1e30)), axis=-1)
+    parts = jnp.split(weights, np.cumsum([key.shape[2] for key, _, _ in stores])[:-1], axis=-1)
     mixed = sum(
-        jnp.einsum("bkgs,bksd->bkgd", (part / total).astype(value.dtype), value)
-        for part, (_, value, _) in zip(powers, stores, strict=True)
+        jnp.einsum("bkgs,bksd->bkgd", part.astype(value.dtype), value)
+        for part, (_, value, _) in zip(parts, stores, strict=True)
     )
     return mixed.reshape(batch, heads * dim)
 

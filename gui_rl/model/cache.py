@@ -4,8 +4,11 @@ In: keys and values of prefilled rows (`KVCache`), then of one token a step (`Re
 and the cache with the decoded tokens in it (`settle`). Slots fill from 0 on; a row may be replaced by another row while
 its neighbours go on (`insert`), or be repeated for a group that shares its prompt (`take`).
 While tokens are decoded the cache is only read: a step writes one slice, at the same place for all rows, into the few
-slots of `Recent`. Rows of different lengths would each have to be written at a place of their own.
+slots of `Recent`. Rows of different lengths would each have to be written at a place of their own. Keys and values are
+stacked over layers, or, for layers that are run one by one, each layer's by themselves (`apart`).
 """
+
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,19 +22,20 @@ from gui_rl.model.config import ModelConfig
 class KVCache:
     """Axes: L layers, B rows, K key-value heads, S slots (capacity), Dh head size.
 
+    key, value a tuple of L arrays [B, K, S, Dh] where layers are apart
     lengths    filled slots of every row
     positions  rotary position of the next token (after an image it is not the number of tokens)
     """
 
-    key: Float[Array, "L B K S Dh"]
-    value: Float[Array, "L B K S Dh"]
+    key: Float[Array, "L B K S Dh"] | tuple[Float[Array, "B K S Dh"], ...]
+    value: Float[Array, "L B K S Dh"] | tuple[Float[Array, "B K S Dh"], ...]
     lengths: Int[Array, " B"]
     positions: Int[Array, " B"]
 
     @property
     def capacity(self) -> int:
         """Tokens that there is room for."""
-        return self.key.shape[3]
+        return _slots(self.key)
 
 
 @struct.dataclass
@@ -42,8 +46,8 @@ class Recent:
     counts  tokens that a row got: in its first `counts` slots. A row that is left out of a step gets no more.
     """
 
-    key: Float[Array, "L B K R Dh"]
-    value: Float[Array, "L B K R Dh"]
+    key: Float[Array, "L B K R Dh"] | tuple[Float[Array, "B K R Dh"], ...]
+    value: Float[Array, "L B K R Dh"] | tuple[Float[Array, "B K R Dh"], ...]
     steps: Int[Array, ""]
     counts: Int[Array, " B"]
 
@@ -93,12 +97,30 @@ def insert(cache: KVCache, rows: Int[Array, " N"], new: KVCache) -> KVCache:
     )
 
 
+def apart(cache: KVCache) -> KVCache:
+    """The cache with each layer's keys and values by themselves: to be read many times, where reading a layer of the
+    stack would copy it each time."""
+    return cache.replace(key=tuple(cache.key), value=tuple(cache.value))
+
+
 def recent(cache: KVCache, steps: int) -> Recent:
-    """Room for `steps` steps of decoding (no more than the cache has slots)."""
-    layers, rows, heads, capacity, dim = cache.key.shape
-    shape = (layers, rows, heads, min(steps, capacity), dim)
-    zeros = jnp.zeros(shape, cache.key.dtype)
-    return Recent(key=zeros, value=zeros, steps=jnp.int32(0), counts=jnp.zeros(rows, jnp.int32))
+    """Room for `steps` steps of decoding (no more than the cache has slots), stacked or apart like the cache."""
+    room = min(steps, cache.capacity)
+
+    def zeros(store: Array) -> Array:
+        return jnp.zeros((*store.shape[:-2], room, store.shape[-1]), store.dtype)
+
+    counts = jnp.zeros(cache.lengths.shape, jnp.int32)
+    return Recent(*(jax.tree.map(zeros, store) for store in (cache.key, cache.value)), jnp.int32(0), counts)
+
+
+def add(store: Any, number: Any, new: Float[Array, "B 1 K Dh"], step: Int[Array, ""]) -> Any:
+    """The recent keys (or values) with those of one more step in layer `number`."""
+    new = new.swapaxes(1, 2)
+    if isinstance(store, tuple):
+        layer = jax.lax.dynamic_update_slice_in_dim(store[number], new.astype(store[number].dtype), step, axis=2)
+        return (*store[:number], layer, *store[number + 1 :])
+    return jax.lax.dynamic_update_slice(store, new[None].astype(store.dtype), (number, 0, 0, step, 0))
 
 
 def growing(cache: KVCache, recent: Recent, active: Bool[Array, " B"]) -> Bool[Array, " B"]:
@@ -109,12 +131,13 @@ def growing(cache: KVCache, recent: Recent, active: Bool[Array, " B"]) -> Bool[A
 def visible(cache: KVCache, recent: Recent) -> tuple[Bool[Array, "B S"], Bool[Array, "B R"]]:
     """What the next step sees: the filled slots, and of the recent ones those of its row and its own."""
     held = jnp.arange(cache.capacity) < cache.lengths[:, None]
-    return held, jnp.arange(recent.key.shape[3]) <= recent.counts[:, None]
+    return held, jnp.arange(_slots(recent.key)) <= recent.counts[:, None]
 
 
 def settle(cache: KVCache, recent: Recent) -> KVCache:
-    """The cache with the recent tokens appended to their rows. Donate `cache`."""
-    slots = recent.key.shape[3]
+    """The (stacked) cache with the recent tokens appended to their rows. Donate `cache`."""
+    slots = _slots(recent.key)
+    key, value = (jnp.stack(store) if isinstance(store, tuple) else store for store in (recent.key, recent.value))
 
     def row(store: Array, new: Array, length: Array, count: Array) -> Array:
         start = jnp.minimum(length, store.shape[2] - slots)  # near the end the window begins before the new tokens
@@ -126,8 +149,12 @@ def settle(cache: KVCache, recent: Recent) -> KVCache:
 
     rows = jax.vmap(row, in_axes=(1, 1, 0, 0), out_axes=1)
     return KVCache(
-        key=rows(cache.key, recent.key, cache.lengths, recent.counts),
-        value=rows(cache.value, recent.value, cache.lengths, recent.counts),
+        key=rows(cache.key, key, cache.lengths, recent.counts),
+        value=rows(cache.value, value, cache.lengths, recent.counts),
         lengths=cache.lengths + recent.counts,
         positions=cache.positions + recent.counts,
     )
+
+
+def _slots(store: Any) -> int:
+    return jax.tree.leaves(store)[0].shape[-2]

@@ -229,10 +229,8 @@ def decode(
     seen = cache.visible(kv, recent)
 
     def attend(number: Any, state: Any, query: Array, key: Array, value: Array) -> tuple[Array, Any, None]:
-        start = (number, 0, 0, recent.steps, 0)
         keys, values = (
-            jax.lax.dynamic_update_slice(store, new.swapaxes(1, 2)[None].astype(store.dtype), start)
-            for store, new in zip(state, (key, value), strict=True)
+            cache.add(store, number, new, recent.steps) for store, new in zip(state, (key, value), strict=True)
         )
         stores = ((kv.key[number], kv.value[number]), (keys[number], values[number]))
         parts = [(*store, mask) for store, mask in zip(stores, seen, strict=True)]

@@ -57,13 +57,16 @@ def load(
     `cfg=None` takes it from `config.json`; with a mesh, parameters are placed by `rules` (default `ShardingRules()`).
     What the host holds at a time stays within twice the largest tensor of the files (or `CHUNK_BYTES`): layers are put
     into their place on the device a chunk at a time.
-    Raises `UserError` for a missing file and for a missing, unknown or misshapen tensor.
+    Raises `UserError` for a missing file, for a `config.json` that describes another model than `cfg`, and for a
+    missing, unknown or misshapen tensor.
     """
     directory = Path(directory)
     if not directory.is_dir():
         raise UserError(f"no checkpoint directory at {directory}")
     if cfg is None:
         cfg = read_config(directory)
+    elif (directory / CONFIG).is_file():
+        _check_config(read_config(directory), cfg, directory)
     specs = param_specs(cfg)
     if mesh is None:
         place = map_specs(lambda _, spec: SingleDeviceSharding(jax.local_devices()[0]), specs)
@@ -167,6 +170,25 @@ def _open(path: Path) -> Any:
         return safe_open(path, framework="np")
     except SafetensorError as error:
         raise UserError(f"{path} is not a safetensors file: {error}") from None
+
+
+def _check_config(found: ModelConfig, wanted: ModelConfig, directory: Path) -> None:
+    """Settings can change what the weights mean and not their shapes. Dtypes and weights of the loss may differ."""
+    mine, other = (_settings(cfg) for cfg in (found, wanted))
+    for name in sorted(mine.keys() | other.keys()):
+        if mine.get(name) != other.get(name):
+            raise UserError(
+                f"{directory}: the checkpoint is of another configuration: its {name} is {mine.get(name)!r}, "
+                f"{other.get(name)!r} is wanted"
+            )
+
+
+def _settings(cfg: ModelConfig) -> dict[str, Any]:
+    document = cfg.to_hf()
+    document["text_config"].pop("router_aux_loss_coef", None)
+    parts = {part: document.pop(part) for part in ("text_config", "vision_config")}
+    inner = {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
+    return {name: value for name, value in (document | inner).items() if name != "dtype"}
 
 
 def _check(source: dict[str, Any], specs: Any, cfg: ModelConfig, directory: Path) -> None:

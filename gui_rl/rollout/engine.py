@@ -160,7 +160,6 @@ class Engine:
     async def update_weights(self, params, version: int) -> None:
         """Uses `params` for every round that starts from now on."""
         self.weights = (params, version)
-        self._decoding: tuple | None = None  # the weights that decode, and their form for it
 
     async def close(self) -> None:
         """Stops the worker; requests that still wait are cancelled."""

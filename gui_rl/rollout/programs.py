@@ -176,6 +176,7 @@ def advance(params: Any, slots: Slots, banned: Bool[Array, " V"], *, cfg: ModelC
     greedy = slots.temperature <= 0
     scale = jnp.where(greedy, 1.0, slots.temperature)[:, None]
     row, kv, begun = jnp.arange(rows), slots.kv, slots.counts
+    read = cache.apart(kv) if isinstance(params["text"]["layers"], tuple) else kv
     # Drawn for all steps at once: an active row is at token `begun` + steps.
     uniform = jax.vmap(lambda step: _uniform(slots.keys, begun + step))(jnp.arange(stride))
 
@@ -191,7 +192,7 @@ def advance(params: Any, slots: Slots, banned: Bool[Array, " V"], *, cfg: ModelC
         place = jnp.where(s.active, s.counts, s.tokens.shape[1])  # beyond the last: the write is dropped
         counts = s.counts + s.active
         active = s.active & (counts < s.budget) & ~(token[:, None] == s.stops).any(-1)
-        hidden, recent = forward.decode(params, cfg, kv, recent, token, active)
+        hidden, recent = forward.decode(params, cfg, read, recent, token, active)
         return s.replace(
             hidden=hidden,
             tokens=s.tokens.at[row, place].set(token, mode="drop"),
@@ -203,7 +204,7 @@ def advance(params: Any, slots: Slots, banned: Bool[Array, " V"], *, cfg: ModelC
     def going(carry: tuple[Slots, Recent]) -> Bool[Array, ""]:
         return (carry[1].steps < stride) & carry[0].active.any()
 
-    done, recent = jax.lax.while_loop(going, step, (slots.replace(kv=None), cache.recent(kv, stride)))
+    done, recent = jax.lax.while_loop(going, step, (slots.replace(kv=None), cache.recent(read, stride)))
     return _with_leading(whole, done.replace(kv=cache.settle(kv, recent)), rows)
 
 

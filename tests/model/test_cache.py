@@ -68,10 +68,11 @@ def test_steps_may_be_settled_together(both, layers):
     kv = kv.replace(key=kv.key[..., :room, :], value=kv.value[..., :room, :])
     decoder = programs.for_decoding(params) if layers == "apart" else params
     step = jax.jit(forward.decode, static_argnums=1)
-    recent, stepwise, active = cache.recent(kv, 3), kv, np.ones(3, bool)
+    read = cache.apart(kv) if layers == "apart" else kv
+    recent, stepwise, active = cache.recent(read, 3), kv, np.ones(3, bool)
     for number in range(3):
         tokens = CONTINUATION[:, number]
-        hidden, recent = step(decoder, cfg, kv, recent, tokens, active)
+        hidden, recent = step(decoder, cfg, read, recent, tokens, active)
         expected, stepwise = reference.our_decode(params, cfg, stepwise, tokens, active)
         np.testing.assert_allclose(hidden[active], expected[active], atol=1e-5)
         active = active & (np.arange(3) != 1)
