@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ...virtual.app import START, App, CallDict, Slots, State, Subtask, ToolSpec, generator
-from ..office import FIRST, HEIGHT, LAST, WIDTH, answered, day, reached, touched, with_goals
+from ..office import FIRST, HEIGHT, WIDTH, answered, day, reached, touched, with_goals
 from ..pages import assemble
 from . import script
-from .content import APPS, DEVICES, FILES, FOLDERS, LINES, MODES, NETWORKS, NEW_FILES, OUTPUTS, PANELS, settings, tree
+from .content import DEVICES, FOLDERS, LINES, MODES, NEW_FILES, PANELS, POOLS, settings, tree
 from .effects import EFFECTS, contacts, node, outcome
 
 NAME = "settings"
@@ -326,10 +326,5 @@ APP = App(
     home="desktop",
     names=NAMES,
     most_actions=16,
-    pools={
-        **dict.fromkeys(("old_user", "role_user"), tuple(name.lower() for name in FIRST)),
-        **dict.fromkeys(("network", "forgotten"), NETWORKS),
-        **dict.fromkeys(("shifted", "erased", "moded"), FILES),
-        "output": OUTPUTS, "app": APPS, "contact": tuple(f"{first} {last}" for first in FIRST for last in LAST),
-    },
+    pools=POOLS,
 )  # fmt: skip
