@@ -22,9 +22,8 @@ SAMPLE = {
     "memory": ("memos_mobile/number", "memos_desktop/look+meanwhile+put_thing", "memos_web/colour+put_number"),
     "relay": ("relay/desktop-mobile-number", "relay/web-desktop-thing"),
     "drills": (
-        *("mobile/scroll", "mobile/slider", "mobile/drag", "mobile/swipe", "mobile/menu"),
-        *("desktop/sideways", "desktop/slider", "desktop/drag", "desktop/text", "desktop/copy", "desktop/keys"),
-        *("web/scroll", "web/sideways", "web/slider"),
+        *("mobile/scroll", "mobile/slider", "mobile/drag", "mobile/swipe"),
+        *("desktop/sideways", "desktop/slider", "desktop/text", "desktop/copy", "desktop/keys", "web/slider"),
     ),
 }
 

@@ -197,6 +197,9 @@ def screen_facts(state: State) -> list[tuple[str, str]]:
             "time": "time",
             "payment": "payment",
             "cancel": "cancel order",
+            "replace": "new cart",
+            "voucher": "voucher unknown",
+            "refused": "refused",
         }
         return [("Which dialog is open?", titles[state["dialog"]])]
     match state["screen"]:

@@ -9,7 +9,7 @@ from ...virtual.app import START, CallDict, Slots, State, Subtask, ToolSpec
 from ...virtual.words import fact, facts, without
 from ..mobile import HAND, PHONE
 from . import script
-from .content import CITIES, FOLDERS, LISTS, NEW_ITEMS, NEW_TEXTS, NEW_TITLES, TEXTS, TRIPS
+from .content import CITIES, FOLDERS, LISTS, NEW_ITEMS, NEW_TEXTS, NEW_TITLES, NOTES, POOLS, TEXTS, TRIPS
 from .state import NAME, degrees, high_of, initial, note_of, outcome, sample_state, screen_facts, whole
 
 UNITS = {"C": "Celsius", "F": "Fahrenheit"}
@@ -238,7 +238,7 @@ SUBTASKS = (
     Subtask(
         "delete", "Delete the note {delete}.",
         lambda state, slots: note_of(state, slots["delete"]) is None,
-        lambda state, slots, elements: script.by_holding(state, elements, slots["delete"], "delete", "confirm delete"),
+        script.deleting("delete"),
         after=(START, *_TIDY, *_WRITE, *_WEATHER, "remove_city"), at="notes", actions=3,
         touches=lambda slots: whole(slots["delete"]) | facts("count"),
         tool=lambda slots: _call("notes.delete", title=slots["delete"]),
@@ -268,9 +268,7 @@ SUBTASKS = (
     Subtask(
         "missing", "Delete the note {missing}.",
         lambda state, slots: False,
-        lambda state, slots, elements: (
-            script.by_holding(state, elements, slots["missing"], "delete", "confirm delete")
-        ),
+        script.deleting("missing"),
         after=(START, "pin", "tick", "add_city"), at="notes", actions=2, feasible=False,
     ),
 )  # fmt: skip
@@ -367,7 +365,6 @@ TOOLS = (
     ToolSpec.of("weather.add_city", "Add a city to the weather.", {"city": _TEXT}),
 )
 
-_TITLES = (*(title for title, _ in TEXTS), *TRIPS, *LISTS)
 _ITEMS = (*(item for items in LISTS.values() for item in items), *NEW_ITEMS)
 
 APP = PHONE.app(
@@ -382,7 +379,7 @@ APP = PHONE.app(
     outcome=outcome,
     home="home",
     names=(
-        *(f"note {title}" for title in (*_TITLES, *NEW_TITLES, "untitled")), *(f"item {text}" for text in _ITEMS),
+        *(f"note {title}" for title in (*NOTES, *NEW_TITLES, "untitled")), *(f"item {text}" for text in _ITEMS),
         *(f"folder {name}" for name in FOLDERS), *(f"{word} {city}" for word in ("city", "add") for city in CITIES),
         *("notes app", "weather app", "search", "clear search", "folders", "new note", "back", "close", "keep"),
         *("title", "clear title", "text", "clear text", "new item", "clear new item", "add item", "pin", "unpin"),
@@ -390,11 +387,5 @@ APP = PHONE.app(
         *("degrees C", "degrees F", "add city", "city", "clear city", "remove city", "confirm remove"),
     ),
     most_actions=22,
-    pools={
-        **dict.fromkeys(("pin", "unpin", "move", "rename", "delete", "high", "warmer", "look", "trip_add"), _TITLES),
-        **dict.fromkeys(("tick", "item", "rainy", "ask_left"), tuple(LISTS)),
-        **dict.fromkeys(("high_city", "warmer_a", "warmer_b", "rainy_city", "remove_city", "add_city"), CITIES),
-        **dict.fromkeys(("ask_now", "ask_diff", "ask_diff_b"), CITIES),
-        "move_folder": FOLDERS,
-    },
+    pools=POOLS,
 )  # fmt: skip

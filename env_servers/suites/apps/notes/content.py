@@ -37,3 +37,14 @@ CITIES = (
     "Nairobi", "Cusco", "Tunis",
 )  # fmt: skip
 SKIES = ("sunny", "cloudy", "rainy", "snowy", "windy", "stormy")
+
+NOTES = (*(title for title, _ in TEXTS), *TRIPS, *LISTS)
+"""Titles of notes."""
+POOLS = {
+    **dict.fromkeys(("pin", "unpin", "move", "rename", "delete", "high", "warmer", "look", "trip_add"), NOTES),
+    **dict.fromkeys(("tick", "item", "rainy", "ask_left"), tuple(LISTS)),
+    **dict.fromkeys(("high_city", "warmer_a", "warmer_b", "rainy_city", "remove_city", "add_city"), CITIES),
+    **dict.fromkeys(("ask_now", "ask_diff", "ask_diff_b"), CITIES),
+    "move_folder": FOLDERS,
+}
+"""By slot, what its value is drawn from."""

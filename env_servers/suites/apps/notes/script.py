@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...virtual.app import Element, Move, Slots, State
@@ -76,6 +76,11 @@ def by_holding(state: State, elements: Found, title: str, *names: str) -> Move:
     if is_open(state, title) and not state["dialog"]:
         return HAND.tap(elements, names[0])
     return find(state, elements, title) or HAND.hold(elements, f"note {title}")
+
+
+def deleting(slot: str) -> Callable[[State, Slots, Found], Move]:
+    """Towards a list without the note that the slot names."""
+    return lambda state, slots, elements: by_holding(state, elements, slots[slot], "delete", "confirm delete")
 
 
 def text(state: State, elements: Found, title: str, old: str, more: str) -> Move:

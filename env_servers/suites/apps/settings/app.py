@@ -14,9 +14,9 @@ from typing import Any
 
 from ...virtual.app import START, CallDict, Slots, State, Subtask, ToolSpec, generator
 from ..goals import answered, reached, touched, with_goals
-from ..office import DESKTOP, FIRST, LAST, WIDTH, day
+from ..office import DESKTOP, FIRST, WIDTH, day
 from . import script
-from .content import APPS, DEVICES, FILES, FOLDERS, LINES, MODES, NETWORKS, NEW_FILES, OUTPUTS, PANELS, settings, tree
+from .content import DEVICES, FOLDERS, LINES, MODES, NEW_FILES, PANELS, POOLS, settings, tree
 from .effects import EFFECTS, contacts, node, outcome
 
 NAME = "settings"
@@ -323,10 +323,5 @@ APP = DESKTOP.app(
     home="desktop",
     names=NAMES,
     most_actions=16,
-    pools={
-        **dict.fromkeys(("old_user", "role_user"), tuple(name.lower() for name in FIRST)),
-        **dict.fromkeys(("network", "forgotten"), NETWORKS),
-        **dict.fromkeys(("shifted", "erased", "moded"), FILES),
-        "output": OUTPUTS, "app": APPS, "contact": tuple(f"{first} {last}" for first in FIRST for last in LAST),
-    },
+    pools=POOLS,
 )  # fmt: skip

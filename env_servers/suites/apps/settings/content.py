@@ -32,6 +32,13 @@ FILES = ("budget.csv", "agenda.txt", "song.mp3", "poem.txt", "route.gpx", "menu.
 NEW_FILES = ("todo.txt", "idea.txt", "memo.txt", "reminder.txt", "plan.txt")
 LINES = ("water the plants", "call the dentist", "buy new shoes", "return the books", "pay the rent", "book a table")
 MODES = ("600", "700", "755", "640", "444")
+POOLS = {
+    **dict.fromkeys(("old_user", "role_user"), tuple(name.lower() for name in FIRST)),
+    **dict.fromkeys(("network", "forgotten"), NETWORKS),
+    **dict.fromkeys(("shifted", "erased", "moded"), FILES),
+    "output": OUTPUTS, "app": APPS, "contact": tuple(f"{first} {last}" for first in FIRST for last in LAST),
+}  # fmt: skip
+"""By slot, what its value is drawn from."""
 
 
 def text(*lines: str, mode: str = "644") -> Node:
