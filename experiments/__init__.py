@@ -1,6 +1,18 @@
 """Experiments: each module has a frozen `Config` and `main(config, resume)`; `gui-rl run NAME` finds it by its name."""
 
 SHARED = frozenset(
-    {"bench", "estimate", "gradients", "grounding", "knowledge", "lab", "pages", "parts", "table", "trainer"}
+    {
+        "bench",
+        "estimate",
+        "gradients",
+        "grounding",
+        "knowledge",
+        "lab",
+        "pages",
+        "parts",
+        "supervised",
+        "table",
+        "trainer",
+    }
 )
 """Modules that experiments are made of; all others here are experiments."""
