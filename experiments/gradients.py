@@ -8,8 +8,7 @@ between the two halves of the same family, which is what noise leaves of a cosin
 from __future__ import annotations
 
 import asyncio
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +21,12 @@ from experiments.lab import Lab, listed
 from experiments.parts import rl_config
 from experiments.table import Sizes
 from experiments.trainer import RL_SEEDS
-from gui_rl.data.batch import Batch
 from gui_rl.data.samples import micro_batches
 from gui_rl.evaluate.diagnostics import layer_cosines
 from gui_rl.learn import online
 from gui_rl.learn.buffer import BufferState
-from gui_rl.learn.losses import LossConfig
 from gui_rl.learn.schedule import draw_tasks
-from gui_rl.learn.step import make_gradient, place
-from gui_rl.model.config import ModelConfig
+from gui_rl.learn.step import place
 from gui_rl.rollout.episode import Places
 from gui_rl.rollout.groups import play_pool
 
@@ -41,7 +37,7 @@ async def cosines(lab: Lab, policy: Made, tasks: Tasks, sizes: Sizes, seed: int)
 
     async def make(folder: Path) -> Mapping[str, Any]:
         agent, params, places = await lab.agent(policy), lab.params(policy), Places(lab.parallel)
-        gradient = _gradient(lab.cfg, online.loss_config(config), lab.mesh)
+        gradient = lab.trainer.gradient(online.loss_config(config))
         halves = [(family, half) for family in tasks for half in (0, 1)]
         found = {}
         with lab.progress.stage("gradients", len(halves), "half") as stage:
@@ -60,12 +56,6 @@ async def cosines(lab: Lab, policy: Made, tasks: Tasks, sizes: Sizes, seed: int)
 
     settings = {"tasks": listed(tasks), "config": config}
     return await lab.stage("cosines", settings, {"policy": policy}, make)
-
-
-@functools.cache
-def _gradient(cfg: ModelConfig, loss: LossConfig, mesh: Any) -> Callable[[Any, Batch], Any]:
-    """Compiled once for all policies of one size."""
-    return make_gradient(cfg, loss, mesh)
 
 
 def _numbers(gradients: Mapping[tuple[str, int], Any]) -> dict[str, float]:

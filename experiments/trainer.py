@@ -8,6 +8,7 @@ trainings of one `Trainer` whose loss and schedules are alike.
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ from gui_rl.data.schema import TurnRecord
 from gui_rl.learn import checkpoint, online, optim, sft, toolcua
 from gui_rl.learn.losses import LossConfig
 from gui_rl.learn.state import TrainState, abstract_state, init_state, make_mesh, state_shardings
-from gui_rl.learn.step import TrainStep, make_train_step
+from gui_rl.learn.step import TrainStep, make_gradient, make_train_step
 from gui_rl.learn.teachers import LocalTeacher, make_teach
 from gui_rl.model.config import ModelConfig
 from gui_rl.model.params import ShardingRules
@@ -45,11 +46,15 @@ class Trainer:
     Args:
       cfg: of the policies.
       mesh: devices; all of them where not given.
+
+    Attributes:
+      gradient: `(loss) -> (params, batch) -> gradient` (`learn.step.make_gradient`), compiled once for each loss.
     """
 
     def __init__(self, cfg: ModelConfig, mesh: Any = None):
         self.cfg, self.mesh = cfg, make_mesh() if mesh is None else mesh
         self._steps: dict[tuple, tuple[optax.GradientTransformation, TrainStep]] = {}
+        self.gradient = functools.cache(lambda loss: make_gradient(self.cfg, loss, self.mesh))
 
     async def sft(
         self,
