@@ -27,9 +27,12 @@ ATTEMPTS = 3
 
 
 async def double_tasks(lab: Lab) -> Tasks:
-    """Tasks of two sub-tasks."""
-    every = await lab.tasks("virtual", 2)
-    return {family: [pair for pair in pairs if "+" in pair[1]] for family, pairs in every.items()}
+    """Tasks of two sub-tasks, both of which can be done."""
+    every, infos = await lab.tasks("virtual", 2), await lab.infos("virtual")
+    return {
+        family: [pair for pair in pairs if "+" in pair[1] and infos[pair[1]].feasible]
+        for family, pairs in every.items()
+    }
 
 
 async def played(lab: Lab, policy: Made, episodes: int, seed: int, keep: Kept) -> Made:

@@ -198,8 +198,8 @@ def screen_facts(state: State) -> list[tuple[str, str]]:
             "payment": "payment",
             "cancel": "cancel order",
             "replace": "new cart",
-            "voucher": "voucher unknown",
-            "refused": "refused",
+            "voucher": "not valid",
+            "refused": "not possible",
         }
         return [("Which dialog is open?", titles[state["dialog"]])]
     match state["screen"]:
