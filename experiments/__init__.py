@@ -2,8 +2,9 @@
 
 SHARED = frozenset(
     {
-        "bench", "estimate", "gradients", "grounding", "knowledge", "lab", "pages", "parts", "table", "trainer",
-        "mopd.corrections", "mopd.policies", "mopd.published", "mopd.static", "toolcua.policies", "toolcua.published",
+        "bench", "estimate", "gradients", "grounding", "knowledge", "lab", "pages", "parts", "supervised", "table",
+        "trainer", "mopd.corrections", "mopd.policies", "mopd.published", "mopd.static",
+        "toolcua.policies", "toolcua.published",
     }
 )  # fmt: skip
 """Modules that experiments are made of; all others here are experiments."""

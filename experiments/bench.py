@@ -55,6 +55,10 @@ BASE = Path(__file__).parent / "base_policy"
 """The shipped base (see `experiments.base`)."""
 DONE = "done.json"
 VOCABULARY = "gui-tiny"
+ROOM = 320
+"""Tokens of a prompt with tools or notes in it, or a larger picture, at most."""
+THINKING_TOKENS = 160
+"""Of a response with its thought, at most."""
 Tasks = Mapping[str, Sequence[tuple[str, str]]]
 """(suite, task id) pairs by device family."""
 
@@ -84,8 +88,8 @@ class Made:
 
 
 def form(tools: bool = False, thinking: bool = False, room: int | None = None) -> ContextConfig:
-    """gui-tiny's form of prompts, with room (tokens) for what is offered and for what was noted."""
-    limit = room or (512 if tools else 320 if thinking else TINY_CONTEXT.max_prompt_tokens)
+    """gui-tiny's form of prompts, with `room` (tokens); more than usual for what is offered, and for what was noted."""
+    limit = room or (ROOM if tools or thinking else TINY_CONTEXT.max_prompt_tokens)
     return dataclasses.replace(TINY_CONTEXT, thinking=thinking, max_prompt_tokens=limit)
 
 
@@ -215,12 +219,14 @@ class Bench:
             prompts = Prompts(self.tokenizer, context or form())
             return (ScriptAgent if acting == "script" else RandomAgent)(prompts)
         context = context or policy_form(acting)
+        sampling = SamplingParams(temperature)
+        if context.thinking:
+            sampling = dataclasses.replace(sampling, max_tokens=THINKING_TOKENS)
         if context not in self._engines:
-            most = 160 if context.thinking else SamplingParams().max_tokens
-            self._engines[context] = Engine(self.cfg, None, self.tokenizer, engine_config(context, most))
+            config = engine_config(context, sampling.max_tokens)
+            self._engines[context] = Engine(self.cfg, None, self.tokenizer, config)
         engine = self._engines[context]
         await engine.update_weights(self.params(acting), -1)
-        sampling = SamplingParams(temperature, 160 if context.thinking else SamplingParams().max_tokens)
         return (RolesAgent if roles else PolicyAgent)(engine, Prompts(self.tokenizer, context), sampling)
 
     def write_policy(self, folder: Path, params: Any, context: ContextConfig) -> None:

@@ -26,7 +26,7 @@ from gui_rl.evaluate.diagnostics import layer_cosines
 from gui_rl.learn import online
 from gui_rl.learn.buffer import BufferState
 from gui_rl.learn.schedule import draw_tasks
-from gui_rl.learn.step import make_gradient, place
+from gui_rl.learn.step import place
 from gui_rl.rollout.episode import Places
 from gui_rl.rollout.groups import play_pool
 
@@ -34,16 +34,15 @@ from gui_rl.rollout.groups import play_pool
 async def cosines(lab: Lab, policy: Made, tasks: Tasks, sizes: Sizes, seed: int) -> Made:
     """Numbers by layer: "LAYER across", "LAYER within", and "LAYER FAMILY-FAMILY" for every two families."""
     config = rl_config(sizes, seed)
-    pools_a_half = 2 * config.tasks
 
     async def make(folder: Path) -> Mapping[str, Any]:
         agent, params, places = await lab.agent(policy), lab.params(policy), Places(lab.parallel)
-        gradient = make_gradient(lab.cfg, online.loss_config(config), lab.mesh)
+        gradient = lab.trainer.gradient(online.loss_config(config))
         halves = [(family, half) for family in tasks for half in (0, 1)]
         found = {}
         with lab.progress.stage("gradients", len(halves), "half") as stage:
             for family, half in halves:
-                drawn = draw_tasks(tasks, (family,), RL_SEEDS, pools_a_half, [seed, half])
+                drawn = draw_tasks(tasks, (family,), RL_SEEDS, config.tasks, [seed, half])
                 size = config.group * config.oversample
                 played = [play_pool(lab.client, agent, t, size, places, run=f"grad{half}") for t in drawn]
                 filled = online.fill(await asyncio.gather(*played), BufferState(), config, 0)
@@ -55,7 +54,7 @@ async def cosines(lab: Lab, policy: Made, tasks: Tasks, sizes: Sizes, seed: int)
                 stage.advance()
         return _numbers(found)
 
-    settings = {"tasks": listed(tasks), "config": config, "pools": pools_a_half}
+    settings = {"tasks": listed(tasks), "config": config}
     return await lab.stage("cosines", settings, {"policy": policy}, make)
 
 

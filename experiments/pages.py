@@ -39,8 +39,10 @@ def page(result: Mapping[str, Any]) -> str:
     revision = result["manifest"]["revision"] or {}
     parts = [f"# {result['name']}: {result['title']}", f"{result['source']}. {result['says']}"]
     parts.append(
-        f"Tiny scale: gui-tiny, virtual worlds, two cores; {result['seeds']} training seeds. Means with 95 % intervals "
-        f"over training seeds and (task, seed) pairs. Equal between arms: {result['equal']}."
+        f"Tiny scale: gui-tiny in small worlds; training seeds: {result['seeds']}. Means with 95 % intervals over "
+        f"training seeds and (task, seed) pairs. Equal between arms: {result['equal']}. Sizes: "
+        + ", ".join(f"{name} {value}" for name, value in result["manifest"]["sizes"].items())
+        + "."
     )
     for title, (heads, lines) in rows(result).items():
         table = [heads, ["---"] + ["---:"] * (len(heads) - 1), *lines]

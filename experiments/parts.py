@@ -21,7 +21,8 @@ MEMORY = "memory" if "memory" in SUITES else "virtual"
 def sft_config(sizes: Sizes, seed: int, **changes: Any) -> sft.SFTConfig:
     """SFT of a size."""
     steps = changes.pop("steps", sizes.sft_steps)
-    return sft.SFTConfig(steps=steps, warmup=min(20, steps - 1), seed=seed, checkpoint_every=50, **changes)
+    settings: dict[str, Any] = {"turns": sizes.turns, "warmup": min(20, steps - 1), "checkpoint_every": 50}
+    return sft.SFTConfig(steps=steps, seed=seed, **(settings | changes))
 
 
 def rl_config(sizes: Sizes, seed: int, **changes: Any) -> online.MRPOConfig:

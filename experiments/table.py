@@ -19,6 +19,7 @@ import asyncio
 import dataclasses
 import json
 import os
+import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -42,7 +43,7 @@ class Sizes:
 
     Attributes:
       demonstrations: scripted episodes a family.
-      sft_steps: optimisation steps of SFT.
+      sft_steps, turns: optimisation steps of SFT, and turns a step.
       rl_steps: optimisation steps of online RL.
       rl_tasks, group, oversample: tasks a step, n and k.
       evaluation: (task, seed) pairs a family.
@@ -51,30 +52,23 @@ class Sizes:
       screens: synthesised screenshots for grounding.
     """
 
-    demonstrations: int = 80
-    sft_steps: int = 90
+    demonstrations: int = 60
+    sft_steps: int = 80
+    turns: int = 48
     rl_steps: int = 24
     rl_tasks: int = 6
     group: int = 6
     oversample: int = 2
-    evaluation: int = 60
+    evaluation: int = 50
     longest: int = 1
     questions: int = 30
-    screens: int = 150
+    screens: int = 100
 
 
 SIZES = {
     "tiny": Sizes(),
     "smoke": Sizes(
-        demonstrations=3,
-        sft_steps=2,
-        rl_steps=1,
-        rl_tasks=3,
-        group=2,
-        oversample=2,
-        evaluation=2,
-        questions=2,
-        screens=3,
+        demonstrations=3, sft_steps=2, turns=8, rl_steps=1, rl_tasks=3, group=2, evaluation=2, questions=2, screens=3
     ),
 }
 Outcome = Mapping[str, Any]
@@ -265,7 +259,8 @@ def cell(value: Mapping[str, Any], percent: bool, signed: bool = False) -> str:
     """A mean with its interval as text."""
     scale, plus = (100, "+" if signed else "") if percent else (1, "+" if signed else "")
     shown = [None if value[n] is None else scale * value[n] for n in ("mean", "low", "high")]
-    digits = 1 if percent or max(abs(v) for v in shown if v is not None) >= 100 else 3
+    largest = max(abs(v) for v in shown if v is not None)
+    digits = 1 if percent else 0 if largest >= 100 else 2 if largest >= 1 else 3
     texts = [None if v is None else f"{v:{plus}.{digits}f}" for v in shown]
     return texts[0] if texts[1] is None else f"{texts[0]} ({texts[1]} to {texts[2]})"
 
@@ -300,7 +295,7 @@ def rows(result: Mapping[str, Any]) -> dict[str, tuple[list[str], list[list[str]
 
 def show(result: Mapping[str, Any], console: Console | None = None) -> None:
     """Prints a result: ours, differences, the paper's rows."""
-    console = console or Console()
+    console = console or Console(width=None if sys.stdout.isatty() else 160)
     console.print(f"{result['name']}: {result['title']} ({result['source']})", highlight=False)
     for title, (heads, lines) in rows(result).items():
         printed = Printed(title=title)

@@ -8,6 +8,7 @@ trainings of one `Trainer` whose loss and schedules are alike.
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -46,11 +47,15 @@ class Trainer:
     Args:
       cfg: of the policies.
       mesh: devices; all of them where not given.
+
+    Attributes:
+      gradient: `(loss) -> (params, batch) -> gradient` (`learn.step.make_gradient`), compiled once for each loss.
     """
 
     def __init__(self, cfg: ModelConfig, mesh: Any = None):
         self.cfg, self.mesh = cfg, make_mesh() if mesh is None else mesh
         self._steps: dict[tuple, tuple[optax.GradientTransformation, TrainStep, list[Any]]] = {}
+        self.gradient = functools.cache(lambda loss: make_gradient(self.cfg, loss, self.mesh))
 
     async def sft(
         self,
@@ -128,7 +133,7 @@ class Trainer:
         optimizer, step = self._step(rates, loss, apart, heads)
         extra = {"teach": make_teach(local, config.teaching)} if config.teaching is not None else {}
         if config.cosines_every:
-            gradient = make_gradient(self.cfg, loss, self.mesh, heads=heads)
+            gradient = make_gradient(self.cfg, loss, self.mesh, heads=heads) if heads else self.gradient(loss)
             extra["diagnose"] = Cosines(gradient, self.cfg, config, self.mesh, families)
         if config.kl:
             extra["reference"] = online.make_reference(self.cfg, self.mesh, params)

@@ -1,7 +1,6 @@
 """A stage is made once; one that was stopped goes on; what it was made from names it."""
 
 import asyncio
-import dataclasses
 import json
 
 import pytest
@@ -19,6 +18,13 @@ SMALL = SFTConfig(steps=5, turns=12, warmup=2, checkpoint_every=2)
 def run(chromium, tmp_path_factory):
     """What happened in one lab: demonstrations, an SFT that was stopped after two steps and asked for again."""
     root, seen = tmp_path_factory.mktemp("lab"), {}
+
+    def made(n: int):
+        async def make(folder):
+            seen["calls"] = [*seen.get("calls", []), n]
+            return {"n": n}
+
+        return make
 
     async def play() -> None:
         async with Lab(root) as lab:
@@ -44,8 +50,7 @@ def run(chromium, tmp_path_factory):
             seen["untouched"] = times == {path: path.stat().st_mtime_ns for path in root.rglob("*") if path.is_file()}
             seen["records"] = (await lab.evaluate(seen["sft"], tasks, 2)).records
             seen["random"] = (await lab.evaluate("random", tasks, 2)).records
-            other = dataclasses.replace(SMALL, steps=4, seed=1)
-            seen["other"] = await lab.sft(lab.base, {"demonstrations": (seen["data"], 1.0)}, other)
+            seen["kinds"] = [await lab.stage("own", {"n": n}, {"data": seen["data"]}, made(n)) for n in (1, 2, 1)]
 
     asyncio.run(play())
     return seen
@@ -53,7 +58,9 @@ def run(chromium, tmp_path_factory):
 
 def test_a_stage_is_made_once(run):
     assert run["again"] == run["sft"] and run["untouched"]
-    assert run["other"].digest != run["sft"].digest
+    first, second, third = run["kinds"]
+    assert first == third != second and run["calls"] == [1, 2]
+    assert (first.numbers, second.numbers) == ({"n": 1}, {"n": 2})
 
 
 def test_one_that_was_stopped_goes_on(run):

@@ -6,6 +6,8 @@ import math
 import pytest
 
 from experiments import pages, table, tables
+from gui_rl.errors import UserError
+from gui_rl.scale import aot
 from gui_rl.scale.compile import plan
 
 
@@ -59,6 +61,15 @@ def test_published_settings_make_sense(name):
         assert one.published.settings and one.published.ours
         for options in one.published.compiles:
             plan(options)
+
+
+def test_paper_scale_shows_the_settings_and_says_what_is_missing(capsys, monkeypatch):
+    one = tables.tables()["owl/figure8b"]
+    monkeypatch.setattr(aot.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match="libtpu"):
+        one.main(table.Config(scale="paper"))
+    shown = capsys.readouterr().out
+    assert '"phases": "curriculum"' in shown and "ours, not stated in the paper: group" in shown
 
 
 def test_a_smoke_result_is_not_kept_with_the_project(results):
