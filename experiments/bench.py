@@ -168,10 +168,10 @@ class Bench:
         if (made.folder / DONE).is_file():
             return made
         made.folder.mkdir(exist_ok=True)
-        _replace(made.folder / "settings.json", asked | {"revision": git_revision()})
+        write_json(made.folder / "settings.json", asked | {"revision": git_revision()})
         began = time.monotonic()
         numbers = await make(made.folder)
-        _replace(made.folder / DONE, {"numbers": as_json(numbers), "seconds": round(time.monotonic() - began, 2)})
+        write_json(made.folder / DONE, {"numbers": as_json(numbers), "seconds": round(time.monotonic() - began, 2)})
         shutil.rmtree(made.folder / "checkpoints", ignore_errors=True)
         return made
 
@@ -256,7 +256,8 @@ def policy_form(made: Made) -> ContextConfig:
     return policy.read_form(policy_folder(made))[1]
 
 
-def _replace(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any) -> None:
+    """Writes a JSON file, whole or not at all."""
     partial = path.with_name(path.name + ".partial")
     partial.write_text(json.dumps(value, indent=1) + "\n")
     os.replace(partial, path)

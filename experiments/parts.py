@@ -54,10 +54,16 @@ async def measured(lab: Lab, policy: Made, tasks: Tasks, sizes: Sizes, **options
     return (await lab.evaluate(policy, tasks, sizes.evaluation, **options)).records
 
 
-async def demonstrated(lab: Lab, seed: int, sizes: Sizes, tasks: Tasks, **options: Any) -> Made:
-    """The base, fine-tuned on demonstrations of these tasks; `options` are those of `Lab.collect`."""
-    data = await lab.collect(tasks, sizes.demonstrations, seed, **options)
-    return await lab.sft(lab.base, {"demonstrations": (data, 1.0)}, sft_config(sizes, seed))
+async def demonstrated(
+    lab: Lab, seed: int, sizes: Sizes, tasks: Tasks, *, more: tuple[int, int] = (1, 1), **options: Any
+) -> Made:
+    """The base, fine-tuned on demonstrations of these tasks.
+
+    more: so many times the demonstrations and the steps; longer tasks need them. options: of `Lab.collect`.
+    """
+    data = await lab.collect(tasks, more[0] * sizes.demonstrations, seed, **options)
+    config = sft_config(sizes, seed, steps=more[1] * sizes.sft_steps)
+    return await lab.sft(lab.base, {"demonstrations": (data, 1.0)}, config)
 
 
 # --- columns

@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
-from experiments import supervised
+from experiments import sft
 from experiments.bench import Made
 from experiments.grounding import grounding_data
 from experiments.knowledge import CATEGORIES, WORLD, knowledge
@@ -22,12 +22,12 @@ from experiments.lab import Lab
 
 
 @dataclasses.dataclass(frozen=True)
-class Config(supervised.Config):
-    __doc__ = supervised.Config.__doc__
+class Config(sft.Config):
+    __doc__ = sft.Config.__doc__
     name: str = "pretrain"
 
 
-async def recipe(lab: Lab, config: supervised.Config) -> Mapping[str, Made]:
+async def recipe(lab: Lab, config: sft.Config) -> Mapping[str, Made]:
     """Tool trajectories, questions, world modelling and grounding, in the form with room for tools."""
     tasks = await lab.tasks("virtual", config.longest)
     trajectories = await lab.collect(tasks, config.episodes, config.seed)
@@ -41,4 +41,4 @@ async def recipe(lab: Lab, config: supervised.Config) -> Mapping[str, Made]:
 
 def main(config: Config = Config(), resume: bool = False) -> Path:  # noqa: B008 - frozen
     """Runs it; a run that was stopped goes on where it was, with `resume` or without."""
-    return supervised.run(config, recipe)
+    return sft.run(config, recipe)

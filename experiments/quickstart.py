@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-import os
 import resource
 import time
 from collections.abc import Mapping
@@ -29,6 +28,7 @@ import psutil
 
 from env_servers.server import ServerConfig, running_server
 from env_servers.suites.virtual.app import SEEDS
+from experiments.bench import BASE, write_json
 from experiments.trainer import Trainer, begun
 from gui_rl.data.schema import Episode
 from gui_rl.data.store import EpisodeSource, write_episodes
@@ -48,9 +48,6 @@ from gui_rl.rollout.engine import Engine, engine_config
 from gui_rl.rollout.env_client import EnvClient
 from gui_rl.rollout.episode import Spec, play_all
 from gui_rl.rollout.sampler import SamplingParams
-
-BASE = Path(__file__).parent / "base_policy"
-"""The shipped base (see `experiments.base`)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,9 +89,7 @@ class Stages:
     def put(self, name: str, value: Any) -> None:
         """Records a finished stage."""
         self.done[name] = value
-        partial = self.path.with_name(self.path.name + ".partial")
-        partial.write_text(json.dumps(self.done, indent=1))
-        os.replace(partial, self.path)
+        write_json(self.path, self.done)
 
 
 def main(config: Config = Config(), resume: bool = False) -> Path:  # noqa: B008 - frozen
@@ -310,9 +305,7 @@ class _Quickstart:
                 for family in self.tasks
             },
         }
-        partial = self.path / "result.json.partial"
-        partial.write_text(json.dumps(result, indent=1))
-        os.replace(partial, self.path / "result.json")
+        write_json(self.path / "result.json", result)
         self.progress.note(summary(result))
 
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -28,6 +27,7 @@ from typing import Any, Literal
 from rich.console import Console
 from rich.table import Table as Printed
 
+from experiments.bench import write_json
 from experiments.estimate import Combined, Estimate, Values, combined, difference, estimate
 from experiments.lab import Lab
 from gui_rl.report.manifest import as_json, git_revision, machine, package_versions
@@ -248,9 +248,7 @@ def keep(result: Mapping[str, Any], config: Config) -> Path:
     folder = config.root if config.smoke else RESULTS
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{result['name'].replace('/', '-')}.json"
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    os.replace(partial, path)
+    write_json(path, result)
     print(path)
     return path
 

@@ -12,13 +12,16 @@ from experiments.lab import Lab
 from experiments.parts import FAMILIES, by_pair, demonstrated, measured, short_tasks, steps, success
 from experiments.table import Arm, Column, Outcome, Sizes
 
+MORE = (1, 2)
+"""Times the usual demonstrations and steps of SFT: in roles, three of four turns are no action."""
+
 
 def acting(roles: bool) -> Arm:
     """SFT and evaluation by itself, or in roles."""
 
     async def arm(lab: Lab, seed: int, sizes: Sizes) -> Outcome:
         tasks, longer = await short_tasks(lab, sizes), await lab.tasks("virtual", 2)
-        policy = await demonstrated(lab, seed, sizes, tasks, roles=roles, room=ROOM)
+        policy = await demonstrated(lab, seed, sizes, tasks, more=MORE, roles=roles, room=ROOM)
         options = {"roles": True} if roles else {}
         return {
             "records": await measured(lab, policy, tasks, sizes, **options),

@@ -28,7 +28,7 @@ def trained(thinking: bool, tools: bool) -> Arm:
             name: (await lab.collect(tasks, half, seed, tools=offered, thinking=thinking, room=ROOM), 1.0)
             for name, offered in (("tools", True), ("GUI", False))
         }
-        policy = await lab.sft(lab.base, sources, sft_config(sizes, seed))
+        policy = await lab.sft(lab.base, sources, sft_config(sizes, seed, steps=2 * sizes.sft_steps))
         return {"records": await measured(lab, policy, tasks, sizes, tools=tools)}
 
     return arm

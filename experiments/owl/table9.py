@@ -7,22 +7,9 @@ One policy that acts at once, one that thinks and notes, and one that acts in fo
 from __future__ import annotations
 
 from experiments import table
-from experiments.bench import ROOM
-from experiments.lab import Lab
-from experiments.parts import FAMILIES, by_pair, demonstrated, measured, memory_tasks, steps, success
-from experiments.table import Arm, Column, Outcome, Sizes
-
-
-def remembering(thinking: bool = False, roles: bool = False) -> Arm:
-    """SFT on demonstrations of memory tasks in this form."""
-
-    async def arm(lab: Lab, seed: int, sizes: Sizes) -> Outcome:
-        tasks = await memory_tasks(lab)
-        policy = await demonstrated(lab, seed, sizes, tasks, thinking=thinking, roles=roles, room=ROOM)
-        return {"records": await measured(lab, policy, tasks, sizes, **({"roles": True} if roles else {}))}
-
-    return arm
-
+from experiments.owl.table10 import remembering
+from experiments.parts import FAMILIES, by_pair, steps, success
+from experiments.table import Column
 
 TABLE = table.Table(
     name="owl/table9",
