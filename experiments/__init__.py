@@ -2,7 +2,7 @@
 
 SHARED = frozenset(
     {
-        "bench", "estimate", "gradients", "grounding", "knowledge", "lab", "pages", "parts", "supervised", "table",
+        "bench", "estimate", "gradients", "grounding", "knowledge", "lab", "pages", "parts", "table",
         "trainer", "mopd.corrections", "mopd.policies", "mopd.published", "mopd.static",
         "toolcua.policies", "toolcua.published",
     }

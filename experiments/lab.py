@@ -16,6 +16,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import jax
+import jax.numpy as jnp
+
 from env_servers.suites.suite import SEEDS
 from experiments.bench import VOCABULARY, Bench, Made, Tasks, form, policy_form
 from experiments.trainer import begun
@@ -240,7 +243,7 @@ class Lab(Bench):
         async def make(folder: Path) -> dict[str, Any]:
             models = [self.params(made) for made in policies]
             found = merge.ties(self.params(base), models, **options) if how == "ties" else merge.average(models)
-            self.write_policy(folder, found, policy_form(policies[0]))
+            self.write_policy(folder, jax.tree.map(jnp.asarray, found), policy_form(policies[0]))
             return {}
 
         inputs = {"base": base, **{f"policy {number}": made for number, made in enumerate(policies)}}

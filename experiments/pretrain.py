@@ -22,7 +22,7 @@ from experiments.lab import Lab
 
 
 @dataclasses.dataclass(frozen=True)
-class Config(sft.Config):
+class Config(sft.Config):  # noqa: D101 - the parent's
     __doc__ = sft.Config.__doc__
     name: str = "pretrain"
 

@@ -133,7 +133,7 @@ class Trainer:
         optimizer, step = self._step(rates, loss, apart, heads)
         extra = {"teach": make_teach(local, config.teaching)} if config.teaching is not None else {}
         if config.cosines_every:
-            gradient = make_gradient(self.cfg, loss, self.mesh, heads=heads)
+            gradient = make_gradient(self.cfg, loss, self.mesh, heads=heads) if heads else self.gradient(loss)
             extra["diagnose"] = Cosines(gradient, self.cfg, config, self.mesh, families)
         if config.kl:
             extra["reference"] = online.make_reference(self.cfg, self.mesh, params)
