@@ -1,10 +1,11 @@
-"""The policy against transformers on torch: decoding and training, the same weights and inputs, two threads each.
+"""The policy against transformers on torch: decoding and training, the same weights and inputs, two cores for both.
 
-python -m benchmarks.policy
+python -m benchmarks.policy [decode_3M train_3M decode_100M train_100M]
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -26,7 +27,7 @@ from gui_rl.model.allocator import keep_freed_memory
 from gui_rl.prompt.images import ImageInput
 from gui_rl.rollout import programs
 
-THREADS = 2
+CORES = 2
 GRID = (1, 14, 20)  # 280 patches, 70 visual tokens
 LENGTH = 160
 prefill = jax.jit(forward.prefill, static_argnums=(1, 3))
@@ -39,6 +40,7 @@ SIZES = {
 }
 BARS = {("3M", 1): 8.0, ("3M", 16): 5.0, ("100M", 1): 1.2, ("100M", 16): 1.5}
 TRAIN_BARS = {"3M": 1.5, "100M": 1.2}
+PARTS = [f"{work}_{name}" for name in SIZES for work in ("decode", "train")]
 
 
 def peer_model(size: dict) -> Qwen3VLForConditionalGeneration:
@@ -145,20 +147,22 @@ def decoding(name: str, model, cfg, params) -> list[Figure]:
             return seconds(lambda: answer(NEW + 1)) - seconds(lambda: answer(1))
 
         times = alternate(ours, peer)
-        note = ""
-        if rows == 1:
-            size = sum(leaf.nbytes for leaf in jax.tree.leaves(params["text"]))
-            note = f"a token reads {size / 1e6:.0f} MB of weights; copying memory here runs at {bandwidth():.1f} GB/s"
+        note = bound(params) if rows == 1 else ""
         figures.append(
             rate_figure(f"decode {name}, batch {rows}", "tokens/s", rows * NEW, *times, BARS[name, rows], note)
         )
     return figures
 
 
-def bandwidth() -> float:
-    """GB/s at which this machine reads and writes memory (numpy copy, best of five)."""
-    source, target = np.ones(2**25), np.empty(2**25)
-    return max(2 * source.nbytes / seconds(lambda: np.copyto(target, source)) / 1e9 for _ in range(5))
+def bound(params) -> str:
+    """What memory allows at batch 1, where every token reads all weights of the decoder (the embedding as the head)."""
+    size = sum(leaf.nbytes for leaf in jax.tree.leaves(params["text"]))
+    memory = torch.ones(2**27)
+    rate = memory.nbytes / min(seconds(memory.sum) for _ in range(5))
+    return (
+        f"a token reads {size / 1e6:.0f} MB of weights; these cores read memory at {rate / 1e9:.1f} GB/s: "
+        f"at most {rate / size:.0f} tokens/s where the weights do not fit into caches"
+    )
 
 
 def training(name: str, model, cfg, params) -> Figure:
@@ -196,16 +200,17 @@ def training(name: str, model, cfg, params) -> Figure:
 
 
 def main() -> None:
-    """Measures the sizes named on the command line (all without any); writes results/policy_SIZE.json for each."""
+    """Measures the parts named on the command line (all without any); writes results/PART.json for each."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])  # before jax makes its threads: one a core
+    torch.set_num_threads(CORES)
     keep_freed_memory()
-    torch.set_num_threads(THREADS)
-    for name in sys.argv[1:] or SIZES:
-        size = SIZES[name]
-        model = peer_model(size)
+    for part in sys.argv[1:] or PARTS:
+        work, _, name = part.partition("_")
+        model = peer_model(SIZES[name])
         with tempfile.TemporaryDirectory() as folder:
             model.save_pretrained(folder)
             cfg, params = hf.load(Path(folder))
-        write(f"policy_{name}", [*decoding(name, model, cfg, params), training(name, model, cfg, params)])
+        write(part, decoding(name, model, cfg, params) if work == "decode" else [training(name, model, cfg, params)])
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ GROUPS = {
     "swapped": "It held one kind only; one trajectory was exchanged for one of the other kind from the pool.",
     "empty": "The whole pool is of one kind: there is nothing to compare, so nothing to learn.",
 }
+AGREEMENT = {"agreement_tight": "0.999 to 1.002", "agreement_1pct": "1 %", "agreement_5pct": "5 %"}
 STAGES = {"pretrain": "Pre-training", "sft": "SFT", "rl": "RL"}
 
 
@@ -217,6 +218,13 @@ def _curves(run: Run) -> str:
         segment = Segment("", (Series("trained on", rollout, "rl"),), _bands(run, "rl"))
         chart = charts.line_chart([segment], "success of the trajectories trained on", (0.0, 1.0), charts.percent)
         more.append(_card("Success of the trajectories trained on", chart))
+    agreed = {text: run.series("rl", name) for name, text in AGREEMENT.items()}
+    if all(agreed.values()):
+        tones = ("rl", "sft", "mix")
+        lines = tuple(Series(text, points, tone) for (text, points), tone in zip(agreed.items(), tones, strict=True))
+        chart = charts.line_chart([Segment("", lines, _bands(run, "rl"))], "agreement", (0.0, 1.0), charts.percent)
+        legend = _legend([("solid", tone, text) for text, tone in zip(agreed, tones, strict=True)])
+        more.append(_card("Tokens whose ratio of trainer to sampler is within", chart + legend))
     if more:
         parts.append(f'<div class="grid3" style="margin-top:16px">{"".join(more)}</div>')
     lead = (

@@ -1,5 +1,6 @@
 """Low-rank adapters: specs from the model's, the merge against explicit products, and training with a frozen policy."""
 
+import dataclasses
 import functools
 
 import jax
@@ -16,7 +17,7 @@ from gui_rl.learn.losses import LossConfig
 from gui_rl.learn.state import abstract_state, init_state, make_mesh, state_shardings
 from gui_rl.learn.step import make_scorer, make_train_step, place
 from gui_rl.model import lora
-from gui_rl.model.params import ShardingRules
+from gui_rl.model.params import ShardingRules, abstract_params, map_specs
 
 RANK, SCALE = 3, 2.0
 TARGETS = ("text/layers/*", "vision/blocks/qkv")
@@ -91,6 +92,25 @@ def test_the_merge_is_a_product_for_every_layer(params, drawn):
     assert merged["text"]["embed"] is params["text"]["embed"]
     bfloat = lora.merge(jax.tree.map(lambda p: p.astype(jnp.bfloat16), params), drawn, SCALE)
     assert all(leaf.dtype == jnp.bfloat16 for leaf in jax.tree.leaves(bfloat))
+
+
+@pytest.mark.parametrize("experts", [0, 4])
+def test_any_subset_of_the_matrices_may_be_adapted(cfg, experts):
+    """Random subsets, each matrix alone among them: what has an adapter changes, and nothing else."""
+    more = {"num_experts": experts, "num_experts_per_tok": 2, "moe_intermediate_size": 8} if experts else {}
+    cfg = dataclasses.replace(cfg, text=dataclasses.replace(cfg.text, **more))
+    random = np.random.default_rng(3)
+    params = jax.tree.map(lambda p: random.normal(size=p.shape).astype(np.float32), abstract_params(cfg))
+    every = sorted({path.rpartition("/")[0] for path in names(lora.specs(cfg, 1, ["*"]))})
+    assert len(every) == (17 if experts else 16) and ("text/layers/experts_down" in every) == bool(experts)
+    subsets = [[path] for path in every] + [random.permutation(every)[: random.integers(1, 9)] for _ in range(8)]
+    for chosen in subsets:
+        specs = lora.specs(cfg, 2, list(chosen))
+        adapters = map_specs(lambda _, spec: random.normal(size=spec.shape).astype(np.float32), specs)
+        merged = lora.merge(params, adapters, SCALE)
+        changed = jax.tree.map(lambda a, b: not np.array_equal(a, b), merged, params)
+        found = jax.tree_util.tree_leaves_with_path(changed)
+        assert {jax.tree_util.keystr(path, simple=True, separator="/") for path, moved in found if moved} == set(chosen)
 
 
 def test_experts_have_adapters_of_their_own():

@@ -1,5 +1,6 @@
 """Checkpoints: what we save, transformers loads; what does not fit is an error that names the tensor."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -82,6 +83,17 @@ def test_missing_unknown_and_misshapen_tensors_are_named(checkpoint, tmp_path):
         target.mkdir()
         with pytest.raises(UserError, match=message):
             hf.load(change(directory, target, edit))
+
+
+def test_a_checkpoint_of_another_configuration_is_refused(checkpoint):
+    """By the first setting that differs, also where every tensor has the same shape."""
+    cfg = hf.read_config(checkpoint[2])
+    theta = dataclasses.replace(cfg, text=dataclasses.replace(cfg.text, rope_theta=20_000.0))
+    levels = dataclasses.replace(cfg, vision=dataclasses.replace(cfg.vision, deepstack_visual_indexes=(0,)))
+    for other, says in ((theta, "rope_parameters.*20000"), (levels, r"deepstack_visual_indexes is \[0, 1\], \[0\]")):
+        with pytest.raises(UserError, match=says):
+            hf.load(checkpoint[2], other)
+    hf.load(checkpoint[2], dataclasses.replace(cfg, dtype="bfloat16", scan_layers=True, remat="full"))
 
 
 def test_a_tied_checkpoint_may_repeat_its_embedding(checkpoint, tmp_path):

@@ -56,6 +56,9 @@ def make_run(path: Path) -> Path:
                 "memory_gb": 2.9 + 0.002 * step,
                 "entropy": 0.7 - 0.004 * step if step != 30 else math.nan,
                 "tito_mismatch_rate": 0.0,
+                "agreement_tight": 0.9 - 0.001 * step,
+                "agreement_1pct": 0.97,
+                "agreement_5pct": 1.0,
             }
             if step % 10 == 0:
                 for f in families:

@@ -61,9 +61,18 @@ def test_shows_every_section_and_number(finished_run, opened):
     for shown in ("60 episodes", "72%", "60–83", "greedy 75%", "35%", "23–47", "100%"):  # 0.717 ± 1.96 √(pq/60)
         assert shown in table
     text = page.locator("main").inner_text()
-    for shown in ("51.2%", "29.3%", "19.5%", "rl 6:42 (51%)", "Chromium 1.2.3", "DejaVuSans.ttf", "jax 0.10.2"):
+    for shown in (
+        "51.2%",
+        "29.3%",
+        "19.5%",
+        "rl 6:42 (51%)",
+        "Chromium 1.2.3",
+        "DejaVuSans.ttf",
+        "jax 0.10.2",
+        "0.999 to 1.002",
+    ):
         assert shown in text
-    assert page.locator("section:has(h2:text('Learning curves')) svg").count() == 6
+    assert page.locator("section:has(h2:text('Learning curves')) svg").count() == 7
     assert page.get_by_text("revision 0123456789").count() == 1
 
 
