@@ -34,6 +34,7 @@ ROWS = {
     "235b_v5p512": "--model qwen3-vl-235b-a22b --topology v5p:8x8x8 --expert 16",
     "235b_v6e512": "--model qwen3-vl-235b-a22b --topology v6e:16x32 --expert 16",
     "235b_v6e256": "--model qwen3-vl-235b-a22b --topology v6e:16x16 --expert 16",
+    "235b_v6e256_2k": "--model qwen3-vl-235b-a22b --topology v6e:16x16 --expert 16 --seq 2048",
 }
 COLUMNS = (
     ("GiB a chip", "memory", "{:.1f}"),

@@ -134,12 +134,14 @@ def train(
 ) -> Measured:
     """The train step."""
     step = make_train_step(cfg, loss, optimizer, mesh, rules)
-    return measure("train step", step.lower(abstract_state(cfg, optimizer), batch))
+    held = resident_bytes(placed_state(cfg, optimizer, mesh, rules))
+    return measure("train step", step.lower(abstract_state(cfg, optimizer), batch), held)
 
 
 def score(name: str, cfg: ModelConfig, mesh: Mesh, rules: ShardingRules, batch: Batch) -> Measured:
     """Scoring of a batch by frozen parameters."""
-    return measure(name, make_scorer(cfg, mesh, rules).lower(placed_params(cfg, mesh, rules), batch))
+    params = placed_params(cfg, mesh, rules)
+    return measure(name, make_scorer(cfg, mesh, rules).lower(params, batch), resident_bytes(params))
 
 
 def prefill(cfg: ModelConfig, mesh: Mesh, rules: ShardingRules, inputs: ModelInputs, capacity: int) -> Measured:
@@ -175,13 +177,16 @@ def decode(cfg: ModelConfig, mesh: Mesh, rules: ShardingRules, rows: int, capaci
     return measure("decoding step", program.lower(placed_params(cfg, mesh, rules), kv, filled, active))
 
 
-def measure(name: str, lowered: jax.stages.Lowered) -> Measured:
-    """Compiles a program; what does not fit into a chip's memory comes back with the bytes that it would need."""
+def measure(name: str, lowered: jax.stages.Lowered, held: float = 0.0) -> Measured:
+    """Compiles a program; what does not fit into a chip's memory comes back with the bytes that it would need.
+
+    held: bytes of what it is given and keeps, which the compiler leaves out where temporaries alone are too large.
+    """
     started = time.perf_counter()
     try:
         compiled = lowered.compile()
     except jax.errors.JaxRuntimeError as error:
-        needed = needed_bytes(str(error))
+        needed = needed_bytes(str(error), held)
         if needed is None:
             raise
         return Measured(name, exceeded=needed, seconds=time.perf_counter() - started)
@@ -199,10 +204,17 @@ def measure(name: str, lowered: jax.stages.Lowered) -> Measured:
     )
 
 
-def needed_bytes(message: str) -> float | None:
-    """The bytes of "Used 107.04G of 95.74G hbm", which is how the compiler refuses; None for any other message."""
-    used = re.search(r"Used ([\d.]+)([KMGT]?) of [\d.]+[KMGT]? hbm", message)
-    return float(used[1]) * 1024 ** " KMGT".index(used[2] or " ") if used else None
+def needed_bytes(message: str, held: float = 0.0) -> float | None:
+    """The bytes in "Used 107.04G of 95.74G hbm" or "memory required for HLO temporaries (63.38G) exceeds", which is how
+    the compiler refuses (the latter without what is `held`); None for any other message."""
+    if used := re.search(r"Used ([\d.]+)([KMGT]?) of [\d.]+[KMGT]? hbm", message):
+        return _bytes(used)
+    used = re.search(r"required for HLO temporaries \(([\d.]+)([KMGT]?)\)", message)
+    return held + _bytes(used) if used else None
+
+
+def _bytes(used: re.Match[str]) -> float:
+    return float(used[1]) * 1024 ** " KMGT".index(used[2] or " ")
 
 
 def _cache_shardings(mesh: Mesh, rules: ShardingRules) -> KVCache:
