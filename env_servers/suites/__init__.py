@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from env_servers.errors import UserError
 
-from . import apps, miniwob, virtual
+from . import apps, libreoffice, miniwob, virtual
 from .suite import Suite, Task, TaskInstance
 from .virtual import infeasible
 
@@ -14,6 +14,7 @@ SUITES: dict[str, Suite] = {
     "virtual": virtual,
     "apps": apps,
     "infeasible": infeasible,
+    "libreoffice": libreoffice,
     "miniwob": miniwob,
     "miniwob25": miniwob.SMALL,
 }
