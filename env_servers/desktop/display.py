@@ -19,7 +19,7 @@ from pathlib import Path
 from Xlib import XK, X
 from Xlib import display as xdisplay
 from Xlib.ext import xtest
-from Xlib.protocol.event import ClientMessage
+from Xlib.protocol.event import ClientMessage, MappingNotify
 
 START_S = 10.0
 BUTTONS = {"left": 1, "middle": 2, "right": 3}
@@ -105,16 +105,16 @@ class Display:
         """The frame buffer as it is: rows of blue, green, red, nothing."""
         return self._memory[self._start : self._start + self._row * self.height]
 
-    def settled(self) -> bytes:
-        """The picture once it has not changed for `QUIET_S`, at most `LONGEST_S` from now."""
+    def settled(self, quiet_s: float = QUIET_S, longest_s: float = LONGEST_S) -> bytes:
+        """The picture once it has not changed for `quiet_s`, at most `longest_s` from now."""
         self._x.sync()
-        end, shown = time.monotonic() + LONGEST_S, self.pixels()
-        quiet = time.monotonic()
-        while (now := time.monotonic()) < end and now - quiet < QUIET_S:
+        end, shown = time.monotonic() + longest_s, self.pixels()
+        since = time.monotonic()
+        while (now := time.monotonic()) < end and now - since < quiet_s:
             time.sleep(0.005)
             present = self.pixels()
             if present != shown:
-                shown, quiet = present, time.monotonic()
+                shown, since = present, time.monotonic()
         return shown
 
     def png(self, pixels: bytes) -> bytes:
@@ -141,17 +141,34 @@ class Display:
         value = window.get_full_property(self._x.intern_atom(name), X.AnyPropertyType)
         return list(value.value) if value else []
 
-    def windows(self) -> list[tuple[str, bool, int]]:
-        """The managed windows, the first opened first: (title, whether maximised both ways, id)."""
-        both = {self._x.intern_atom(f"_NET_WM_STATE_MAXIMIZED_{way}") for way in ("VERT", "HORZ")}
+    def windows(self) -> list[tuple[str, tuple[int, int] | None]]:
+        """The managed windows, the first opened first: (title, its width and height if it fills the display)."""
         found = []
         for window_id in self._property(self._root, "_NET_CLIENT_LIST"):
             window = self._x.create_resource_object("window", window_id)
             title = window.get_full_property(self._x.intern_atom("_NET_WM_NAME"), X.AnyPropertyType)
             text = title.value if title else b""
             words = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
-            found.append((words, both <= set(self._property(window, "_NET_WM_STATE")), window_id))
+            found.append((words, self._fills(window)))
         return found
+
+    def _fills(self, window: object) -> tuple[int, int] | None:
+        """A window's size if it is that of the display but for the frame that the window manager draws round it."""
+        shown = window.get_geometry()
+        left, right, top, bottom = self._property(window, "_NET_FRAME_EXTENTS") or (0, 0, 0, 0)
+        whole = (shown.width + left + right, shown.height + top + bottom) == (self.width, self.height)
+        return (shown.width, shown.height) if whole else None
+
+    def maximise(self) -> None:
+        """Ask the window manager anew to let the first window fill the display: out of that state and into it."""
+        window_id = self._property(self._root, "_NET_CLIENT_LIST")[0]
+        window = self._x.create_resource_object("window", window_id)
+        ways = [self._x.intern_atom(f"_NET_WM_STATE_MAXIMIZED_{way}") for way in ("VERT", "HORZ")]
+        for add in (0, 1):
+            asked = (32, [add, *ways, 1, 0])
+            event = ClientMessage(window=window, client_type=self._x.intern_atom("_NET_WM_STATE"), data=asked)
+            self._root.send_event(event, event_mask=X.SubstructureRedirectMask | X.SubstructureNotifyMask)
+        self._x.sync()
 
     def handled(self, patience_s: float) -> bool:
         """Whether the program of the first window has handled all input up to now: it has answered a ping (EWMH), which
@@ -234,7 +251,8 @@ class Display:
             spare = self._unused()
             self._x.change_keyboard_mapping(spare, [(symbol, symbol)])
             self._x.sync()
-            self._x.refresh_keyboard_mapping(_Changed(spare))
+            changed = MappingNotify(request=X.MappingKeyboard, first_keycode=spare, count=1)
+            self._x.refresh_keyboard_mapping(changed)
             self._spare[symbol] = spare
             time.sleep(0.05)  # the programs read the keyboard anew
         return self._spare[symbol], False
@@ -277,12 +295,3 @@ class Display:
             if shifted:
                 self._send(X.KeyRelease, shift)
         self._x.sync()
-
-
-class _Changed:
-    """What python-xlib wants to be told of a keyboard that has changed."""
-
-    request = X.MappingKeyboard
-
-    def __init__(self, code: int) -> None:
-        self.first_keycode, self.count = code, 1

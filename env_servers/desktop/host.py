@@ -29,6 +29,7 @@ from .display import LONGEST_S, Display, NoSuchKey, start_server
 from .office import LOOKS, Fault, Office, write_profile
 
 WINDOW_S = 5.0  # for a window to be there, maximised
+STILL_S = 0.45  # a picture as still as this shows what LibreOffice draws late: its toolbars' states (0.3 s)
 MANAGER_S = 5.0
 DYING_S, ALIVE_S = 0.05, 1.0  # between looks whether it still runs
 
@@ -77,7 +78,7 @@ class Host:
         self.documents.mkdir(parents=True, exist_ok=True)
         (folder / "openbox.xml").write_text(_OPENBOX)
         (folder / "fonts.conf").write_text(_FONTS.format(cache=folder / "fonts"))
-        write_profile(folder / "golden")
+        write_profile(folder / "golden", width, height)
         self._server, name = start_server(folder, width, height, _with_us)
         (folder / "display").write_text(name)
         os.environ |= {
@@ -123,18 +124,20 @@ class Host:
         path.write_bytes(base64.b64decode(data))
         self.display.move(self.display.width - 1, self.display.height - 1)
         self.office.open(path)
-        end = time.monotonic() + WINDOW_S
+        begun = time.monotonic()
         while True:
+            self._settle()
+            self.display.settled(STILL_S, WINDOW_S)
             windows = self.display.windows()
-            if len(windows) == 1 and windows[0][1]:
-                break
-            if time.monotonic() > end:
+            if len(windows) == 1 and windows[0][1] == self.office.size():
+                return
+            if time.monotonic() > begun + WINDOW_S:
                 self._explain(windows)
-            time.sleep(0.01)
-        self._settle()
+            if windows:
+                self.display.maximise()  # LibreOffice may have set a size of its own after the window manager did
 
-    def _explain(self, windows: list[tuple[str, bool, int]]) -> None:
-        titles = ", ".join(repr(title) for title, _, _ in windows) or "none"
+    def _explain(self, windows: list[tuple[str, Any]]) -> None:
+        titles = ", ".join(repr(title) for title, _ in windows) or "none"
         if len(windows) > 1:
             raise Fault("dialog", f"something else is open beside the document: {titles}")
         raise Fault("not_maximised", f"the window of the document is not there, maximised: {titles}")
@@ -146,7 +149,7 @@ class Host:
             "document": self.office.told("facts"),
             "saved": self.office.saved(),
             "files": self.office.files(),
-            "windows": [title for title, _, _ in self.display.windows()],
+            "windows": [title for title, _ in self.display.windows()],
             "selection": self.office.app.selection(self.office.document),
         }
         self.office.app.steady(self.office.document)

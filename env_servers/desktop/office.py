@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import subprocess
 import time
@@ -19,7 +20,7 @@ import uno
 from com.sun.star.connection import ConnectionSetupException, NoConnectException
 from com.sun.star.lang import DisposedException
 
-from .inside import NAME, STUB, URI, app_of
+from .inside import APPS, NAME, STUB, URI, app_of
 from .tools import ToolFailure, properties
 
 START_S = 20.0
@@ -29,6 +30,8 @@ LOOKS = {"SAL_USE_VCLPLUGIN": "gen", "SAL_NO_MOUSEGRABS": "1", "OOO_DISABLE_RECO
 """Drawn by LibreOffice's own widgets, the same everywhere; no recovery after a kill, no printers of this machine."""
 
 _ITEM = '<item oor:path="{}"><prop oor:name="{}" oor:op="fuse"><value>{}</value></prop></item>\n'
+_FACTORY = "/org.openoffice.Setup/Office/Factories/org.openoffice.Setup:Factory['{}']"
+TITLE = 19  # px of the title bar: a window that is made as large as it will be has no size to be told of later
 SETTINGS = (
     ("/org.openoffice.Setup/Office", "ooSetupInstCompleted", "true"),
     ("/org.openoffice.Setup/Product", "ooSetupLastVersion", "99.9"),  # no page about what is new
@@ -75,7 +78,7 @@ def find_program() -> Path:
     raise FileNotFoundError("no soffice on PATH")
 
 
-def write_profile(folder: Path) -> None:
+def write_profile(folder: Path, width: int, height: int) -> None:
     """The golden profile: what is pinned, and that this very build has started with it before (else it would set the
     profile up and end with code 81, to be started again)."""
     (folder / "user" / "extensions").mkdir(parents=True, exist_ok=True)
@@ -87,7 +90,9 @@ def write_profile(folder: Path) -> None:
     (scripts / NAME).write_text(STUB)
     head = '<?xml version="1.0" encoding="UTF-8"?>\n<oor:items xmlns:oor="http://openoffice.org/2001/registry" '
     head += 'xmlns:xs="http://www.w3.org/2001/XMLSchema" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">\n'
-    items = "".join(_ITEM.format(*setting) for setting in SETTINGS)
+    place = f"0,{TITLE},{width},{height - TITLE};5;0,{TITLE},{width},{height - TITLE};"  # 5: maximised
+    windows = [(_FACTORY.format(app.SERVICE), "ooSetupFactoryWindowAttributes", place) for app in APPS.values()]
+    items = "".join(_ITEM.format(*setting) for setting in (*SETTINGS, *windows))
     (folder / "user" / "registrymodifications.xcu").write_text(f"{head}{items}</oor:items>\n")
 
 
@@ -124,6 +129,8 @@ class Office:
 
     def start(self, run: Callable[..., subprocess.Popen]) -> None:
         """Start by `run` and connect; raises Fault(not_started)."""
+        if Path(f"/tmp/OSL_PIPE_{os.getuid()}_{self.pipe}").exists():
+            raise Fault("not_started", f"the pipe {self.pipe} is taken by another program")
         switches = ("--norestore", "--nologo", "--nodefault", "--nofirststartwizard")
         profile, door = f"-env:UserInstallation={self.profile.as_uri()}", f"--accept=pipe,name={self.pipe};urp;"
         self._process = run(str(find_program()), profile, *switches, door)
@@ -159,6 +166,8 @@ class Office:
 
     def open(self, path: Path) -> None:
         """Show the document. Raises Fault: locked, unreadable."""
+        if path.with_name(f".~lock.{path.name}#").exists():  # LibreOffice would ask what to do
+            raise Fault("locked", f"{path.name} is locked by somebody else")
         self.document = self.desktop.loadComponentFromURL(path.as_uri(), "_default", 0, ())
         if self.document is None:
             raise Fault("unreadable", f"LibreOffice cannot open {path.name}")
@@ -168,6 +177,11 @@ class Office:
         self.app = app_of(self.document)
         self.app.home(self.document)
         self._saved = (self._stamp(), self.told("facts"))
+
+    def size(self) -> tuple[int, int]:
+        """Width and height of the document's window, as LibreOffice has it."""
+        place = self.document.CurrentController.Frame.ContainerWindow.getPosSize()
+        return place.Width, place.Height
 
     # --- what is true -----------------------------------------------------------------------------------------------
     def told(self, what: str, document: Any = None) -> Any:
