@@ -103,7 +103,8 @@ def _sockets(pid: int) -> list[Path]:
         with contextlib.suppress(OSError):
             held.add(str(link.readlink()))
     rows = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:]]
-    return [Path(row[7]) for row in rows if len(row) > 7 and f"socket:[{row[6]}]" in held and row[7].startswith("/")]
+    found = {row[7] for row in rows if len(row) > 7 and f"socket:[{row[6]}]" in held and row[7].startswith("/")}
+    return [Path(name) for name in sorted(found)]
 
 
 class Office:
@@ -114,7 +115,7 @@ class Office:
         self.document: Any = None
         self.app: Any = None
         self._process: subprocess.Popen | None = None
-        self._doors: list[Path] = []  # sockets that it listens at, which outlive it
+        self.doors: list[Path] = []  # sockets that it listens at, which outlive it
         self._saved: tuple[Any, Any] = (None, None)  # stamp of the file, its facts
 
     @property
@@ -148,7 +149,7 @@ class Office:
                     detail = f"LibreOffice does not listen on its pipe within {START_S:g} s (is the name taken?)"
                     raise Fault("not_started", detail) from None
                 time.sleep(0.02)
-        self._doors = _sockets(self._process.pid)
+        self.doors = _sockets(self._process.pid)
         make = context.ServiceManager.createInstanceWithContext
         self.context, self.desktop = context, make("com.sun.star.frame.Desktop", context)
         factory = make("com.sun.star.script.provider.MasterScriptProviderFactory", context)
@@ -160,9 +161,9 @@ class Office:
             self._process.kill()
         if self._process is not None:
             self._process.wait()
-        for door in self._doors:
+        for door in self.doors:
             door.unlink(missing_ok=True)
-        self.document, self._doors = None, []
+        self.document, self.doors = None, []
 
     def open(self, path: Path) -> None:
         """Show the document. Raises Fault: locked, unreadable."""

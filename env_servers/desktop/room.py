@@ -208,7 +208,11 @@ class Desktop:
 
 
 def remove(folder: Path) -> None:
-    """Remove a desktop's folder and what a killed X server leaves in the temporary folder."""
+    """Remove a desktop's folder, and what a killed X server and a killed LibreOffice leave in the temporary folder."""
+    with contextlib.suppress(OSError):
+        for line in (folder / "sockets").read_text().splitlines():
+            if line.startswith("/tmp/OSL_PIPE_"):
+                Path(line).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         number = (folder / "display").read_text().strip().removeprefix(":")
         lock = Path(f"/tmp/.X{number}-lock")

@@ -112,9 +112,10 @@ def home(document: Any) -> None:
 
 
 def steady(document: Any) -> None:
-    """Have the caret shown in the next half second: setting it begins its blinking anew."""
+    """Have the caret of a fresh document shown in the next half second: a move begins its blinking anew."""
     cursor = document.CurrentController.ViewCursor
-    cursor.gotoRange(cursor, False) if cursor.isCollapsed() else None
+    cursor.gotoEnd(False)
+    cursor.gotoStart(False)
 
 
 def selection(document: Any) -> str:

@@ -126,8 +126,12 @@ def test_the_document_opens_as_its_model_says_with_equal_pixels_everywhere(run, 
         assert (first.width, first.height) == (instance.page.width, instance.page.height) == picture(first).size
         assert first.state["windows"] == second.state["windows"] and len(first.state["windows"]) == 1
         assert state_hash(first.state) == state_hash(second.state)
-        difference = ImageChops.difference(picture(first), picture(second))
-        assert difference.getbbox() is None, task
+        for _ in range(20):  # a caret blinks: on a busy machine it may be caught dark
+            if ImageChops.difference(picture(first), picture(second)).getbbox() is None:
+                break
+            second = run(other.view())
+        else:
+            pytest.fail(f"{task}: equal states never look alike")
 
 
 @needs_desktop
@@ -208,7 +212,7 @@ def test_tools_work_past_z_and_say_why_they_fail(run, lease):
 
 
 @needs_desktop
-@pytest.mark.parametrize("task", ["calc/fill", "writer/replace", "impress/bold", "calc/absent-item"])
+@pytest.mark.parametrize("task", ["calc/fill", "writer/add-start", "impress/duplicate", "calc/absent-item"])
 def test_tasks_are_right_by_hand_by_tools_and_not_by_less(run, store, task):
     found = run(trials(store, "libreoffice", task, 4))
     assert [str(trial) for trial in found if not trial.right] == []
@@ -330,8 +334,12 @@ def test_what_a_killed_host_leaves_is_removed_at_the_next_start(tmp_path):
 
 @needs_desktop
 def test_a_killed_host_takes_its_programs_with_it(run, desktops):
+    sockets = []
+
     async def play():
         desktop = await desktops.lease(SCREENS["writer"])
+        sockets.extend(map(Path, (desktop.folder / "sockets").read_text().splitlines()))
+        assert len(sockets) == 2 and all(path.exists() for path in sockets)
         os.kill(desktop.pid, signal.SIGKILL)
         with pytest.raises(DesktopLost, match="host_lost"):
             await desktop.view()
@@ -339,6 +347,7 @@ def test_a_killed_host_takes_its_programs_with_it(run, desktops):
         return desktop.folder
 
     assert gone(run(play()))
+    assert not any(path.exists() for path in sockets)
 
 
 @needs_desktop
