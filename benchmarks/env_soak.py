@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import tyro
 
-from benchmarks.env_rollouts import Host, Rollouts, fail_if, leftovers, of_every_app, record_moves
+from benchmarks.env_rollouts import Host, Rollouts, Task, fail_if, leftovers, of_every_app, record_moves
 from benchmarks.record import Figure, write
 from env_servers.server import ServerConfig
 from gui_rl.rollout.env_client import EnvClient
@@ -35,10 +36,10 @@ class Soaked:
     wrong: list[str]
 
 
-async def soak(host: Host, episodes: int, parallel: int, seeds: int) -> Soaked:
+async def soak(host: Host, episodes: int, parallel: int, tasks: Sequence[Task]) -> Soaked:
     """Play the episodes and measure twice, each time when no episode runs."""
     async with EnvClient(host.url, host.token) as client:
-        rollouts = Rollouts(client, await record_moves(client, of_every_app(seeds)))
+        rollouts = Rollouts(client, await record_moves(client, tasks))
         began, memory, early = time.monotonic(), [], episodes // 10
         for part in (early, episodes - early):
             await rollouts.play_many(part, parallel)
@@ -66,7 +67,7 @@ def measure(config: Config) -> Soaked:
     """The soak, and what is left of the server after each of its ends."""
     host = Host(ServerConfig(workers=config.workers))
     with host:
-        soaked = asyncio.run(soak(host, config.episodes, config.parallel, config.seeds))
+        soaked = asyncio.run(soak(host, config.episodes, config.parallel, of_every_app(config.seeds)))
         killed = host.tree()
         host.kill()
         host.start()

@@ -15,14 +15,11 @@ synchronously and need none), and Chromium has drawn a frame of the document as 
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import json
 import os
 import shutil
-import struct
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from playwright.async_api import Browser as Chromium
@@ -31,6 +28,8 @@ from playwright.async_api import Error as PlaywrightError
 
 from . import orphans
 from .errors import UserError
+from .inputs import OFF_SCREEN, perform
+from .screens import ScreenError, ScreenLost, View, png_size
 from .suites.suite import PageKind
 
 __all__ = ["Browser", "BrowserLost", "PageError", "PageKind", "Screen", "View", "find_chromium", "png_size"]
@@ -48,16 +47,15 @@ RECYCLE_AFTER = 500  # leases of one page
 IDLE_PAGES = 128  # kept of all kinds together: those used last
 PAGE_TIMEOUT_S = 30.0  # of one exchange with a page: a page that takes longer is lost
 OPEN_S, CLOSE_S = 30.0, 15.0  # for a page to open or close, which the browser's own process does: else it is killed
-OFF_SCREEN = (-10, -10)  # css px: where the mouse is before a policy has moved it
 
 T = TypeVar("T")
 
 
-class BrowserLost(Exception):
+class BrowserLost(ScreenLost):
     """The page, its renderer or the whole browser has died, or does not reply."""
 
 
-class PageError(Exception):
+class PageError(ScreenError):
     """The page's own code threw."""
 
 
@@ -72,31 +70,6 @@ def find_chromium() -> str:
     raise UserError(
         "no Chromium was found: `apt-get install chromium`, or name one with GUI_RL_CHROMIUM=/path/to/chromium"
     )
-
-
-@dataclass(frozen=True)
-class View:
-    """What a screen shows: base64 PNG with its size in pixels as read from its own header, the state's JSON, and the
-    elements whose marks are drawn, in the order of their labels from 1 on."""
-
-    png_base64: str
-    width: int
-    height: int
-    state: dict[str, Any]
-    marks: list[dict[str, Any]] = field(default_factory=list)
-
-    @property
-    def png(self) -> bytes:
-        """The picture's bytes."""
-        return base64.b64decode(self.png_base64)
-
-
-def png_size(png_base64: str) -> tuple[int, int]:
-    """(width, height) in pixels from the header of a base64 PNG; ValueError if it is none."""
-    head = base64.b64decode(png_base64[:32])
-    if len(head) < 24 or head[:8] != b"\x89PNG\r\n\x1a\n":
-        raise ValueError("the screenshot is not a PNG")
-    return struct.unpack(">II", head[16:24])
 
 
 _STATE = "async function () { if (this.app.settled) await this.app.settled(); return JSON.stringify(this.app.state()) }"
@@ -221,6 +194,10 @@ class Screen:
     async def elements(self) -> list[dict[str, Any]]:
         """Visible interactive elements as the page reports them: {"name", "box": [x0, y0, x1, y1]} in css px."""
         return await self.call("function () { return this.app.elements() }")
+
+    async def perform(self, device: str, arguments: Mapping[str, Any]) -> None:
+        """Carry out one valid GUI call; see `inputs.perform`."""
+        await perform(self, device, arguments)
 
     async def tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Result of a tool of the app: {"success", "result", "error_message"}."""

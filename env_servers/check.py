@@ -19,11 +19,10 @@ from typing import Any
 
 import tyro
 
-from .browser import Browser
 from .errors import UserError
 from .protocol.actions import FUNCTIONS
 from .protocol.messages import Action, CreateSessions, Disturbance, EvaluateReply, StepRequest
-from .sessions import Session, SessionStore
+from .sessions import Session, SessionStore, every_screen
 from .suites import TaskInstance, instantiate, tasks
 
 PLANS = ("script", "tools", "nothing", "short", "gives up", "unended")
@@ -140,7 +139,7 @@ async def check(
     parallel: int = 4,
     disturb: Sequence[str] = (),
 ) -> list[Trial]:
-    """Trials of the tasks (all of the suite if none is named) on every seed, in one browser.
+    """Trials of the tasks (all of the suite if none is named) on every seed.
 
     disturb: kinds of disturbances, all of them in the way of every trial.
 
@@ -150,8 +149,8 @@ async def check(
     for task_id in task_ids:
         if task_id not in known:
             raise UserError(f"suite {suite!r} has no task {task_id!r}; `gui-rl env tasks` lists them")
-    async with Browser() as browser:
-        store = SessionStore(browser, max_sessions=parallel)
+    async with every_screen() as screens:
+        store = SessionStore(screens, max_sessions=parallel)
         gate = asyncio.Semaphore(parallel)
 
         async def one(task_id: str, seed: int) -> list[Trial]:

@@ -12,10 +12,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from .browser import OFF_SCREEN, Screen
 from .protocol.actions import to_pixels
+from .screens import Unsupported
+
+if TYPE_CHECKING:
+    from .browser import Screen
+
+__all__ = ["OFF_SCREEN", "UNTOUCHING", "WAIT_LIMIT_S", "Unsupported", "perform"]
+
+OFF_SCREEN = (-10, -10)  # css px: where the mouse is before a policy has moved it
 
 WAIT_LIMIT_S = 1.0  # a policy may ask for any time; a page that is settled needs none
 PAGE_WAIT_LIMIT_S = 60.0  # of a page's own clock (`window.app.wait`), which costs no time
@@ -54,11 +62,7 @@ _SELECT = """function (x, y, wanted) {
 }"""
 
 
-class Unsupported(Exception):
-    """A well-formed call that this screen has no way to carry out; it did nothing."""
-
-
-async def perform(screen: Screen, device: str, arguments: dict[str, Any]) -> None:
+async def perform(screen: Screen, device: str, arguments: Mapping[str, Any]) -> None:
     """Carry out one GUI call (its validated `arguments`, with `action`) on a screen of `device`'s family.
 
     `terminate`, `interact` and `ask_user` touch nothing. Raises Unsupported, BrowserLost or PageError.

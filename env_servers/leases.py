@@ -15,13 +15,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from .browser import Browser, Screen
 from .episode import Episode
 from .errors import UserError
 from .logs import say
 from .metrics import Metrics
 from .protocol.actions import ARGUMENTS
 from .protocol.messages import CreateSessions, Heartbeat, Lease, Observation, Outcome, StepReply, StepRequest
+from .screens import Screen, Source
 from .suites import SUITES, instantiate, tasks
 from .suites.composite import spec_of
 from .suites.distractors import with_distractors
@@ -95,20 +95,20 @@ class Session:
 
 
 class Leases:
-    """The sessions of a server. `browser` draws them; `clock` gives seconds and is for tests to turn.
+    """The sessions of a server. `screens` draws them; `clock` gives seconds and is for tests to turn.
 
     A session's id is WORKER-GENERATION-NUMBER: it says which worker process holds it, and which run of it did.
     """
 
     def __init__(
         self,
-        browser: Browser,
+        screens: Source,
         max_sessions: int = 64,
         metrics: Metrics | None = None,
         clock: Callable[[], float] = time.monotonic,
         worker: int = 0,
     ) -> None:
-        self.browser, self.max_sessions, self.clock, self.worker = browser, max_sessions, clock, worker
+        self.screens, self.max_sessions, self.clock, self.worker = screens, max_sessions, clock, worker
         self.metrics = metrics or Metrics()
         self.metrics.capacity.set(max_sessions)
         self.generation = secrets.token_hex(8)
@@ -269,7 +269,7 @@ class Leases:
     async def _release(self, session: Session) -> None:
         screens, session.screens = session.screens, {}
         for screen in screens.values():
-            await self.browser.release(screen)
+            await self.screens.release(screen)
 
     def _live(self, session: Session) -> None:
         """A request that waited for the lock may find its session closed: a screen leased now would never come back."""

@@ -1,7 +1,7 @@
 """The HTTP face of the sessions: FastAPI routes under /v1, problem JSON for every error, OpenAPI at /docs.
 
-In: a `ServerConfig` with the server's token. Out: a FastAPI app that owns one browser and one session store while it
-runs.
+In: a `ServerConfig` with the server's token. Out: a FastAPI app that owns what draws its screens and one session store
+while it runs.
 
 Two kinds of bearer token: the server's (suites, creating sessions) and each session's own (all the rest). /livez,
 /readyz, /metrics and /docs are open.
@@ -23,7 +23,7 @@ from fastapi.responses import JSONResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
 
-from .browser import PAGE_TIMEOUT_S, Browser
+from .browser import PAGE_TIMEOUT_S
 from .errors import UserError
 from .facades import mcp, openenv
 from .leases import Refusal, Session
@@ -47,7 +47,8 @@ from .protocol.messages import (
     StepRequest,
     TaskInfo,
 )
-from .sessions import SessionStore
+from .screens import Source
+from .sessions import SessionStore, every_screen
 from .suites import SUITES, tasks
 
 
@@ -153,7 +154,7 @@ async def readyz(store: Store) -> Ready:
     if store.draining:
         raise Refusal(503, "draining", "this server is shutting down")
     try:
-        await store.browser.start()
+        await store.screens.start()
     except Exception as error:
         raise Refusal(503, "not_ready", f"the browser does not start: {error}") from error
     return Ready(generation=store.generation, sessions=store.held, limit=store.max_sessions)
@@ -162,7 +163,7 @@ async def readyz(store: Store) -> Ready:
 @general.get("/metrics", responses={200: {"content": {"text/plain": {}}}}, response_class=Response)
 async def metrics(store: Store) -> Response:
     """Counters in Prometheus' text format."""
-    store.metrics.launches.set(store.browser.launches)
+    store.metrics.launches.set(store.screens.launches)
     return Response(store.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -246,18 +247,22 @@ async def close(session: Held, store: Store) -> None:
     await store.close(session)
 
 
-def create_app(config: ServerConfig, browser: Browser | None = None) -> FastAPI:
-    """The app; `browser` defaults to one of its own. Raises ValueError for a closed server without a token."""
+def create_app(config: ServerConfig, screens: Source | None = None) -> FastAPI:
+    """The app; `screens` defaults to a browser and desktops of its own.
+
+    Raises ValueError for a closed server without a token.
+    """
     if not (config.open or config.token):
         raise ValueError("a server that is not open needs a token")
     metrics = Metrics()
-    browser = browser or Browser(timeout_s=config.page_timeout_s)
-    store = SessionStore(browser, config.max_sessions, metrics, worker=config.worker)
+    store = SessionStore(
+        screens or every_screen(config.page_timeout_s), config.max_sessions, metrics, worker=config.worker
+    )
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         try:
-            await store.browser.start()
+            await store.screens.start()
         except UserError as error:
             app.state.why_not = error
             raise
@@ -268,7 +273,7 @@ def create_app(config: ServerConfig, browser: Browser | None = None) -> FastAPI:
             reaper.cancel()
             with contextlib.suppress(TimeoutError):  # a page that hangs ends with the browser
                 await asyncio.wait_for(store.close_all(), CLOSE_S)
-            await store.browser.stop()
+            await store.screens.stop()
 
     app = FastAPI(title="gui_rl environment server", version=VERSION, lifespan=lifespan, redoc_url=None)
     app.state.config, app.state.store, app.state.why_not = config, store, None

@@ -1,6 +1,6 @@
 """Sessions: episodes on leased screens, with idempotent steps (R31, R33, R36).
 
-In: requests of the protocol, already parsed, and a `Browser`. Out: replies, or a `Refusal` with a stable code.
+In: requests of the protocol, already parsed, and a source of screens. Out: replies, or a `Refusal` with a stable code.
 
 A session holds a screen from `reset` until its episode is over. A step is carried out once: its reply is kept under
 (episode, step), also while it is still being worked out, and a re-sent request gets that one. A fault of the
@@ -16,10 +16,11 @@ import json
 import time
 from typing import Any
 
-from .browser import BrowserLost, PageError, View
+from .browser import PAGE_TIMEOUT_S, Browser
+from .desktop.room import Desktops
 from .episode import Episode
 from .errors import UserError
-from .inputs import UNTOUCHING, Unsupported, perform
+from .inputs import UNTOUCHING
 from .leases import Leases, Refusal, Sent, Session
 from .logs import say
 from .protocol.actions import ARGUMENTS, FUNCTIONS, Call, validate_call
@@ -36,9 +37,15 @@ from .protocol.messages import (
     StepReply,
     StepRequest,
 )
+from .screens import ScreenError, ScreenLost, Screens, Unsupported, View
 from .suites.composite import carry_out
-from .suites.suite import SWITCH
+from .suites.suite import SWITCH, DesktopKind, PageKind
 from .suites.virtual.gestures import elements_of
+
+
+def every_screen(timeout_s: float = PAGE_TIMEOUT_S) -> Screens:
+    """All that this package can draw: pages in one Chromium, and desktops."""
+    return Screens({PageKind: Browser(timeout_s=timeout_s), DesktopKind: Desktops(timeout_s=timeout_s)})
 
 
 def state_hash(state: dict[str, Any]) -> str:
@@ -73,12 +80,12 @@ class SessionStore(Leases):
             try:
                 for device, page in pages.items():
                     if device not in session.screens:
-                        session.screens[device] = await self.browser.lease(page)
+                        session.screens[device] = await self.screens.lease(page)
                     await session.screens[device].load(initial if len(pages) == 1 else initial["devices"][device])
                 return await self._view(session)
-            except (BrowserLost, PageError, UserError) as error:
+            except (ScreenLost, ScreenError, UserError) as error:
                 await self._release(session)
-                if last_try or not isinstance(error, BrowserLost):
+                if last_try or not isinstance(error, ScreenLost):
                     episode.fail("reset_failed", str(error))
                     say("warning", "reset_failed", error=error, session=session.id, episode=episode.number)
                     raise Refusal.fault("reset_failed", str(error)) from error
@@ -185,7 +192,7 @@ class SessionStore(Leases):
                 return None, failed(f"{call.name} does not apply here: its app is not open")
             return None, await session.screen.tool(call.name, call.arguments)
         try:
-            await perform(session.screen, device, call.arguments)
+            await session.screen.perform(device, call.arguments)
         except Unsupported:
             return "unsupported", None
         return None, None
@@ -212,7 +219,7 @@ class SessionStore(Leases):
             self._running(episode)
             try:
                 elements = elements_of(await session.screen.elements())
-            except (BrowserLost, PageError) as lost:
+            except (ScreenLost, ScreenError) as lost:
                 raise await self._crash(session, lost) from lost
             names = [tool["function"]["name"] for tool in session.tools]
             try:
@@ -275,7 +282,7 @@ class SessionStore(Leases):
 
     async def _crash(self, session: Session, error: Exception) -> Refusal:
         """End the episode as env_crash: its screen is not used again."""
-        known = isinstance(error, BrowserLost | PageError)
+        known = isinstance(error, ScreenLost | ScreenError)
         named = {"session": session.id, "episode": session.episode.number, "step": len(session.episode.steps)}
         say("warning" if known else "error", "env_crash", error=error, **named)
         session.episode.fail("env_crash", str(error) or repr(error))

@@ -5,6 +5,7 @@
 # 2. a virtual environment in .venv made with Python >= 3.11
 # 3. this project and its pinned packages in it
 # 4. the front-end packages of the suite `apps`, with npm (asked for by `dev`, else where npm is there)
+# 5. only for the extra `desktop`: LibreOffice with its Python bindings, an X server and a window manager, with apt
 #
 # It may be run any number of times; with nothing to do it takes about a second. Exit code 2 means that
 # something is missing that only the user can install; the last line says what.
@@ -64,6 +65,25 @@ fi
 if ! has_font; then
     apt_install fonts-dejavu-core || say "apt-get could not install the font here"
     has_font || die "the font '$font' is missing, which the screens are drawn with. Install it (Debian, Ubuntu: 'apt-get install fonts-dejavu-core')"
+fi
+
+# --- the suite `libreoffice` --------------------------------------------------------------------------
+
+desktop_packages="libreoffice-calc libreoffice-writer libreoffice-impress libreoffice-script-provider-python \
+python3-uno python3-xlib xvfb openbox fonts-dejavu-core"
+
+has_desktop() {
+    local name
+    for name in soffice Xvfb openbox setpriv; do
+        command -v "$name" >/dev/null 2>&1 || return 1
+    done
+    "${GUI_RL_DESKTOP_PYTHON:-/usr/bin/python3}" -c 'import uno, Xlib' 2>/dev/null
+}
+
+if [[ ",$extras," == *,desktop,* ]] && ! has_desktop; then
+    # shellcheck disable=SC2086 # one word a package
+    apt_install $desktop_packages || say "apt-get could not install LibreOffice here"
+    has_desktop || die "the suite 'libreoffice' needs packages that are missing. Install them (Debian: 'apt-get install --no-install-recommends $desktop_packages')"
 fi
 
 # --- virtual environment and packages -----------------------------------------------------------------

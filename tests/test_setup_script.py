@@ -24,10 +24,10 @@ def checkout(tmp_path):
     return tmp_path
 
 
-def run(checkout: Path, **environment: str) -> tuple[int, str]:
+def run(checkout: Path, extras: str = "env", **environment: str) -> tuple[int, str]:
     environment = {"PATH": str(checkout / "bin"), "HOME": str(checkout)} | environment
     done = subprocess.run(
-        [checkout / "scripts" / "setup.sh", "env"], env=environment, capture_output=True, text=True, timeout=60
+        [checkout / "scripts" / "setup.sh", extras], env=environment, capture_output=True, text=True, timeout=60
     )
     return done.returncode, done.stderr
 
@@ -68,6 +68,20 @@ def test_a_named_chromium_that_does_not_start(checkout):
     code, said = run(checkout, GUI_RL_CHROMIUM="/no/such/browser")
     assert code == 2 and len(said.splitlines()) == 1
     assert "/no/such/browser" in said
+
+
+def test_libreoffice_is_asked_for_by_its_extra_alone(checkout):
+    program(checkout, "chromium")
+    program(checkout, "fc-match", FONT)
+    installed(checkout, "env,desktop")
+    assert run(checkout)[0] == 0
+    code, said = run(checkout, "env,desktop")
+    last = said.splitlines()[-1]
+    assert code == 2 and "libreoffice-calc" in last and "python3-uno" in last and "apt-get install" in last
+    for name in ("soffice", "Xvfb", "openbox", "setpriv"):
+        program(checkout, name)
+    python = program(checkout, "python-with-uno")
+    assert run(checkout, "env,desktop", GUI_RL_DESKTOP_PYTHON=str(python))[0] == 0
 
 
 @pytest.mark.parametrize("user", [0, 1000])

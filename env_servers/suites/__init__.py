@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from env_servers.errors import UserError
 
-from . import apps, drills, memory, miniwob, relay, virtual
+from . import apps, drills, libreoffice, memory, miniwob, relay, virtual
 from .infeasible import Infeasible
 from .suite import Suite, Task, TaskInstance
 
@@ -19,6 +19,7 @@ SUITES: dict[str, Suite] = {
     "infeasible": Infeasible(virtual.tasks, lambda: virtual.registry),
     "infeasible-apps": Infeasible(apps.tasks, apps.registry),
     "infeasible-memory": Infeasible(memory.tasks, lambda: memory.registry),
+    "libreoffice": libreoffice,
     "miniwob": miniwob,
     "miniwob25": miniwob.SMALL,
 }

@@ -11,7 +11,7 @@ from typing import Any
 
 from env_servers.errors import UserError
 
-from . import apps, virtual
+from . import apps, libreoffice, virtual
 from .suite import TaskInstance
 
 
@@ -21,8 +21,9 @@ def foreign_tools(instance: TaskInstance) -> list[dict[str, Any]]:
     Raises UserError where the apps' front-end packages were not fetched: with fewer apps the pick would be another one.
     """
     own = {spec.name for spec in instance.tools}
-    every = (*virtual.registry.values(), *apps.registry().values())
-    return [spec.schema() for app in every for spec in app.tools if spec.name not in own]
+    pages = [spec for app in (*virtual.registry.values(), *apps.registry().values()) for spec in app.tools]
+    every = [*pages, *(spec for specs in libreoffice.SPECS.values() for spec in specs)]
+    return [spec.schema() for spec in every if spec.name not in own]
 
 
 def with_distractors(instance: TaskInstance, offered: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:

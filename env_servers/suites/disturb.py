@@ -15,7 +15,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .suite import State, TaskInstance
+from env_servers.errors import UserError
+
+from .suite import PageKind, State, TaskInstance
 from .virtual.gestures import Element, Hand, Move
 
 COST = {
@@ -104,13 +106,15 @@ class Disturbed(TaskInstance):
 def disturbed(instance: TaskInstance, kinds: Sequence[str]) -> TaskInstance:
     """The instance with these disturbances in its way, in this order, and the steps that they take on top.
 
-    The same seed and kinds give the same ones. Without any it is the instance itself. Raises ValueError for a task of
-    several devices.
+    The same seed and kinds give the same ones. Without any it is the instance itself. Raises UserError for a task of
+    several devices, or where the instance is not played on a page.
     """
     if not kinds:
         return instance
     if len(instance.task.devices) > 1:
-        raise ValueError(f"nothing can get in the way of {instance.task.id}: it has several devices; leave out disturb")
+        raise UserError(f"nothing can get in the way of {instance.task.id}: it has several devices; leave out disturb")
+    if not isinstance(instance.page, PageKind):
+        raise UserError(f"disturbances lie over pages only, and {instance.task.id} has a desktop: leave them out")
     rng = random.Random(f"disturb:{instance.seed}:{','.join(kinds)}")
     more = sum(2 * COST[kind] for kind in kinds)
     return Disturbed(

@@ -1,7 +1,7 @@
-"""What a task suite gives, and nothing more: tasks, instances of them, and the page that an instance is played on.
+"""What a task suite gives, and nothing more: tasks, instances of them, and the kind of screen that one is played on.
 
 A suite is a module (or any object) with `tasks()` and `instantiate(task, seed)`; see `Suite`. The server knows of an
-instance only what `TaskInstance` says. The page, whatever made it, offers `window.app`:
+instance only what `TaskInstance` says. Most are played on pages; a page, whatever made it, offers `window.app`:
 
     load(state)      begin an episode from the instance's `initial` JSON (may be a promise)
     state()          the state as JSON: what checkpoints and verdicts are functions of
@@ -43,6 +43,22 @@ def split_of(seed: int) -> str:
     raise ValueError(f"seed {seed} belongs to no split; seeds run from 0 to {SEEDS['evaluation'].stop - 1}")
 
 
+class ScreenKind(Protocol):
+    """What all screens of one kind share. width, height: in css px."""
+
+    @property
+    def name(self) -> str:
+        """Of the kind."""
+
+    @property
+    def width(self) -> int:
+        """In css px."""
+
+    @property
+    def height(self) -> int:
+        """In css px."""
+
+
 @dataclass(frozen=True)
 class PageKind:
     """What all pages of one kind share.
@@ -61,6 +77,15 @@ class PageKind:
     before: str = field(default="", repr=False)
     after: str = field(default="", repr=False)
     reload: bool = False
+
+
+@dataclass(frozen=True)
+class DesktopKind:
+    """A display of its own with one program on it, its window maximised. width, height: of the display in px."""
+
+    name: str
+    width: int
+    height: int
 
 
 @dataclass(frozen=True)
@@ -116,13 +141,14 @@ class Task:
 class TaskInstance(ABC):
     """A task with its seed filled in.
 
-    instruction: "" where only the page knows it, as `instruction` of its state. initial: what the page loads.
+    page: the kind of screen it is played on. instruction: "" where only the page knows it, as `instruction` of its
+    state. initial: what the screen loads.
     checkpoints: K pure predicates of a state, to be met in this order.
     """
 
     task: Task
     seed: int
-    page: PageKind
+    page: ScreenKind
     instruction: str
     initial: State
     checkpoints: tuple[Callable[[State], bool], ...]

@@ -15,7 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from env_servers.server import ServerConfig, running_server
-from env_servers.suites import apps, instantiate, virtual
+from env_servers.suites import apps, instantiate, libreoffice, virtual
 from env_servers.suites.distractors import foreign_tools
 from env_servers.suites.virtual import registry
 
@@ -208,19 +208,18 @@ def test_distractors_are_offered_fail_and_change_nothing(server, http, lease):
         assert result.meta["state_hash"] == before["state_hash"] and result.meta["step"] == number
     shot = http.get(f"/v1/sessions/{held['session']}/screenshot", headers={"Authorization": f"Bearer {held['token']}"})
     assert shot.content == base64.b64decode(before["screenshot"])
-    body = {"task": TASK, "seed": 4, "distractors": 64}
+    body = {"task": TASK, "seed": 4, "distractors": 65}
     reply = http.post("/v1/sessions", json=body, headers={"Authorization": f"Bearer {server.token}"})
     assert reply.status_code == 422 and "distractors" in reply.json()["detail"]
 
 
 def test_distractors_come_from_the_apps_of_every_suite():
-    for suite, task in (("virtual", "files/move"), ("apps", next(iter(apps.tasks())))):
+    for suite, task in (("virtual", "files/move"), ("apps", next(iter(apps.tasks()))), ("libreoffice", "calc/sum")):
         instance = instantiate(suite, task, 4)
         foreign = [tool["function"]["name"] for tool in foreign_tools(instance)]
         own = {spec.name for spec in instance.tools}
-        every = {
-            spec.name for part in (virtual.registry, apps.registry()) for app in part.values() for spec in app.tools
-        }
+        paged = [app.tools for part in (virtual.registry, apps.registry()) for app in part.values()]
+        every = {spec.name for specs in (*paged, *libreoffice.SPECS.values()) for spec in specs}
         assert own and set(foreign) == every - own and len(foreign) == len(every) - len(own)
 
 

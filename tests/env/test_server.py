@@ -410,7 +410,7 @@ def test_a_reset_that_fails_is_said_and_scored_by_nobody(chromium, monkeypatch):
             raise BrowserLost("no page")
 
         with monkeypatch.context() as patch:
-            patch.setattr(store.browser, "lease", lease)
+            patch.setattr(store.screens, "lease", lease)
             with pytest.raises(Refusal) as refusal:
                 await store.reset(session)
         assert (refusal.value.code, refusal.value.outcome) == ("reset_failed", "reset_failed")
