@@ -16,6 +16,18 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
 
+LONG = (
+    "test_quickstart.py", "test_sharding.py", "test_apps_web.py", "test_conformance.py", "test_faults.py",
+    "test_lab.py", "test_processes.py", "test_engine.py", "test_teachers.py", "test_parity.py", "test_moe.py",
+    "test_openenv.py",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items):
+    """The longest files first: one that comes last would keep a single process busy at the end."""
+    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
+
+
 @pytest.fixture(scope="session")
 def chromium() -> str:
     """Path of the browser; its absence is a failure, never a skip: the environments are real."""

@@ -6,6 +6,7 @@ from experiments import table
 from experiments.lab import Lab
 from experiments.mopd.corrections import corrections, rates
 from experiments.mopd.policies import EXACT, PLATFORMS, Stages
+from experiments.mopd.published import TABLE_6
 from experiments.parts import number
 from experiments.table import Arm, Outcome, Sizes
 
@@ -54,5 +55,6 @@ TABLE = table.Table(
         "states": number("states"),
     },
     differences=(("desktop teacher", "mobile teacher"),),
+    published=TABLE_6,
 )  # fmt: skip
 Config, main = table.Config, TABLE.main

@@ -122,6 +122,11 @@ class LocalTeacher:
         self._score = _make_marks(cfg, mesh, self.rules, temperature, exact)
 
     @property
+    def width(self) -> int:
+        """Of the hidden states that it gives; 0 where it gives none."""
+        return self.cfg.text.hidden_size if self.exact else 0
+
+    @property
     def head(self) -> Float[Array, "E V"]:
         """Its output matrix, for `make_train_step(heads=...)`."""
         text = self.params["text"]
@@ -240,7 +245,7 @@ def teach(
       seed: of random routing.
     """
     names = list(teachers)
-    widest = max((teacher.cfg.text.hidden_size for teacher in teachers.values() if _exact(teacher)), default=0)
+    widest = max((getattr(teacher, "width", 0) for teacher in teachers.values()), default=0)
     chosen = [route(names, platform, routing, group, seed) for platform, group in zip(platforms, groups, strict=True)]
     taught: list[Sample | None] = [None] * len(samples)
     for number, name in enumerate(names):
@@ -255,10 +260,6 @@ def teach(
             changes = {"teacher": number, "teacher_logp": marked.logp, "teacher_hidden": states}
             taught[index] = dataclasses.replace(samples[index], branches=(dataclasses.replace(branch, **changes),))
     return taught
-
-
-def _exact(teacher: Teacher) -> bool:
-    return getattr(teacher, "exact", False)
 
 
 class Told(Protocol):
@@ -289,7 +290,7 @@ def make_teach(teachers: Mapping[str, Teacher], config: Teaching) -> Callable[[T
         route(list(teachers), "", "unified")
     if config.estimator == "full":
         for name, teacher in teachers.items():
-            if not _exact(teacher):
+            if not getattr(teacher, "exact", False):
                 raise UserError(
                     f"teacher {name!r} gives log-probabilities only: make it a LocalTeacher with exact=True, or choose "
                     "another teaching.estimator (k2)"

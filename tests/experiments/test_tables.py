@@ -21,6 +21,7 @@ def results(chromium, tmp_path_factory):
     return {name: json.loads((root / f"{one.file}.json").read_text()) for name, one in tables.tables().items()}
 
 
+@pytest.mark.smoke
 def test_every_arm_has_every_column(results):
     for name, one in tables.tables().items():
         cells = results[name]["cells"]
@@ -31,6 +32,7 @@ def test_every_arm_has_every_column(results):
         assert [(d["arm"], d["against"]) for d in results[name]["differences"]] == list(map(tuple, one.differences))
 
 
+@pytest.mark.smoke
 def test_tables_share_stages(results):
     owners: dict[str, int] = {}
     for result in results.values():
@@ -40,6 +42,7 @@ def test_tables_share_stages(results):
     assert {"data", "sft"} <= shared
 
 
+@pytest.mark.smoke
 def test_pages_show_ours_and_the_paper_s_apart(results, tmp_path):
     for name, result in results.items():
         (tmp_path / f"{name.replace('/', '-')}.json").write_text(json.dumps(result))
@@ -72,6 +75,7 @@ def test_paper_scale_shows_the_settings_and_says_what_is_missing(capsys, monkeyp
     assert '"phases": "curriculum"' in shown and "ours, not stated in the paper: group" in shown
 
 
+@pytest.mark.smoke
 def test_a_smoke_result_is_not_kept_with_the_project(results):
     assert not list(table.RESULTS.glob("*.json")) or all(
         json.loads(path.read_text())["manifest"]["sizes"]["sft_steps"] > 2 for path in table.RESULTS.glob("*.json")
