@@ -74,7 +74,7 @@ class Config:
     probes: int = 5
     probe: int = 22
     sft: sft.SFTConfig = sft.SFTConfig()
-    rl: online.MRPOConfig = online.MRPOConfig(steps=90, tasks=8, explore=0.2, epochs=2, max_lag=0, lazy=True)
+    rl: online.MRPOConfig = online.MRPOConfig(steps=80, tasks=8, epochs=2, max_lag=0, lazy=True)
     show: int = 4
     seed: int = 0
 
