@@ -6,7 +6,7 @@ BENCHES := policy rollout logprob_memory hf_load rl_utilisation rl_resume data_c
 # Compiled programs are kept between runs: a second start does not compile again.
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 
-.PHONY: help quickstart tables test smoke bench lint clean
+.PHONY: help quickstart tables test smoke desktop bench lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
@@ -26,6 +26,10 @@ test: ## run the tests, lint and layout checks included; `make smoke` has the ta
 smoke: ## run every table of the papers with next to nothing: the whole path in minutes
 	@scripts/setup.sh env,dev
 	@$(BIN)/pytest -m smoke
+
+desktop: ## run the tests of the LibreOffice desktops, where LibreOffice is installed
+	@scripts/setup.sh env,dev
+	@$(BIN)/pytest -m desktop
 
 bench: ## measure speed and memory against peers; writes benchmarks/results/
 	@scripts/setup.sh env,dev

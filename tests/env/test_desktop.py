@@ -32,6 +32,7 @@ try:
 except UserError as error:
     MISSING = str(error)
 needs_desktop = pytest.mark.skipif(bool(MISSING), reason=MISSING)
+pytestmark = pytest.mark.desktop
 
 
 @pytest.fixture(scope="module")
