@@ -39,7 +39,8 @@ def command(config: ServerConfig) -> list[str]:
     for field in dataclasses.fields(config):
         value, option = getattr(config, field.name), field.name.replace("_", "-")
         if value != field.default:
-            words += [f"--{option}"] if value is True else [f"--{option}", str(value)]
+            given = value if isinstance(value, tuple) else (value,)
+            words += [f"--{option}"] if value is True else [f"--{option}", *map(str, given)]
     return words
 
 

@@ -141,8 +141,16 @@ class Leases:
             raise Refusal(422, "invalid_request", detail)
         if request.count > self.max_sessions:
             raise Refusal(422, "too_many_sessions", f"this server holds at most {self.max_sessions} sessions")
+        slots = getattr(SUITES[request.suite], "slots", self.max_sessions)
+        if request.count > slots:
+            raise Refusal(422, "too_many_sessions", f"the world {request.suite!r} has {slots} slots: name more URLs")
         if len(self._sessions) + request.count > self.max_sessions:
             await self.reap()
+        taken = sum(session.request.suite == request.suite for session in self._sessions.values())
+        if taken + request.count > slots:
+            self.metrics.refused.inc()
+            detail = f"{request.count} sessions do not fit: {taken} of {slots} slots of {request.suite!r} are taken"
+            raise Refusal(429, "full", detail, retry_after=RETRY_AFTER_S)
         if len(self._sessions) + request.count > self.max_sessions:
             self.metrics.refused.inc()
             free = self.max_sessions - len(self._sessions)

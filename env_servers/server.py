@@ -29,6 +29,7 @@ import tyro
 import uvicorn
 import uvloop
 
+from .adapters import register
 from .browser import find_chromium
 from .children import GREETING, START_S, TOKEN_VARIABLE, command, environment, greeted
 from .errors import UserError
@@ -104,6 +105,12 @@ def serve(config: ServerConfig | None = None) -> None:
             f"--open lets anybody in, and {config.host} can be reached from outside: leave it out and choose a token "
             f"with {TOKEN_VARIABLE}, or listen on 127.0.0.1"
         )
+    if config.suite and config.workers > 1:
+        raise UserError(
+            "a world's slots belong to one process: leave out --workers, or serve it on a server of its own"
+        )
+    for located in config.suite:
+        register(located)
     find_chromium()
     named = {"worker": config.worker} if config.workers == 1 else {}
     write_to_stderr(config.log_level, **named)

@@ -16,6 +16,7 @@ import json
 import time
 from typing import Any
 
+from .adapters import Worlds
 from .browser import PAGE_TIMEOUT_S, Browser
 from .desktop.room import Desktops
 from .episode import Episode
@@ -39,13 +40,15 @@ from .protocol.messages import (
 )
 from .screens import ScreenError, ScreenLost, Screens, Unsupported, View
 from .suites.composite import carry_out
-from .suites.suite import SWITCH, DesktopKind, PageKind
+from .suites.suite import SWITCH, DesktopKind, PageKind, WorldKind
 from .suites.virtual.gestures import elements_of
 
 
 def every_screen(timeout_s: float = PAGE_TIMEOUT_S) -> Screens:
-    """All that this package can draw: pages in one Chromium, and desktops."""
-    return Screens({PageKind: Browser(timeout_s=timeout_s), DesktopKind: Desktops(timeout_s=timeout_s)})
+    """All that this package can show: pages in one Chromium, desktops, and the worlds of other programs."""
+    return Screens(
+        {PageKind: Browser(timeout_s=timeout_s), DesktopKind: Desktops(timeout_s=timeout_s), WorldKind: Worlds()}
+    )
 
 
 def state_hash(state: dict[str, Any]) -> str:
@@ -134,7 +137,8 @@ class SessionStore(Leases):
             with self.metrics.step_seconds.time(), self.metrics.in_flight.track_inprogress():
                 try:
                     error, result = await self._act(session, request)
-                    touched = error is None and not _touches_nothing(request.action, device)
+                    judged = isinstance(session.instance.pages[device], WorldKind)
+                    touched = error is None and (judged or not _touches_nothing(request.action, device))
                     view = await self._view(session) if touched else None
                 except Exception as lost:  # whatever it was: nobody knows what the screen shows now
                     raise await self._crash(session, lost) from lost

@@ -89,6 +89,19 @@ class DesktopKind:
 
 
 @dataclass(frozen=True)
+class WorldKind:
+    """A screen of a world that another program runs. world: the suite that it belongs to. width, height: in px.
+
+    Such a world gives the verdict itself: its screen is told of `terminate`, and its state then has the score.
+    """
+
+    name: str
+    width: int
+    height: int
+    world: str
+
+
+@dataclass(frozen=True)
 class ToolSpec:
     """An MCP-style tool of an app, called as `window.app.tool(name, arguments)`; `parameters` is a JSON schema."""
 
