@@ -25,7 +25,7 @@ from starlette.exceptions import HTTPException
 
 from .browser import PAGE_TIMEOUT_S
 from .errors import UserError
-from .facades import mcp, openenv
+from .facades import androidworld, mcp, openenv
 from .leases import Refusal, Session
 from .limits import BodyLimit
 from .logs import Level, say
@@ -280,7 +280,7 @@ def create_app(config: ServerConfig, screens: Source | None = None) -> FastAPI:
     app = FastAPI(title="gui_rl environment server", version=VERSION, lifespan=lifespan, redoc_url=None)
     app.state.config, app.state.store, app.state.why_not = config, store, None
     app.add_middleware(BodyLimit)
-    for router in (general, suites, sessions, mcp.router(), openenv.router()):
+    for router in (general, suites, sessions, mcp.router(), openenv.router(), androidworld.router()):
         app.include_router(router)
     _say_errors(app)
     return app

@@ -1,4 +1,7 @@
-"""Other protocols over the same sessions: MCP (`mcp.py`) and OpenEnv (`openenv.py`). Each gives a FastAPI router."""
+"""Other protocols over the same sessions: MCP (`mcp.py`), OpenEnv (`openenv.py`), AndroidWorld (`androidworld.py`).
+
+Each gives a FastAPI router.
+"""
 
 from __future__ import annotations
 
