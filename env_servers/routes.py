@@ -280,8 +280,9 @@ def create_app(config: ServerConfig, screens: Source | None = None) -> FastAPI:
     app = FastAPI(title="gui_rl environment server", version=VERSION, lifespan=lifespan, redoc_url=None)
     app.state.config, app.state.store, app.state.why_not = config, store, None
     app.add_middleware(BodyLimit)
-    for router in (general, suites, sessions, mcp.router(), openenv.router(), androidworld.router()):
+    for router in (general, suites, sessions, mcp.router(), openenv.router()):
         app.include_router(router)
+    app.include_router(androidworld.router(), responses=_PROBLEMS)
     _say_errors(app)
     return app
 

@@ -132,7 +132,7 @@ def router() -> APIRouter:
             page = session.instance.page
             try:
                 calls = from_json_action(action, page.width, page.height, boxes)
-            except (ValueError, TypeError, Unsupported) as error:
+            except (ValueError, TypeError, OverflowError, Unsupported) as error:
                 raise Refusal(422, "invalid_request", str(error)) from error
             for call in calls:
                 await phone.act(store, call)
