@@ -131,7 +131,6 @@ class Host:
             self.display.settled(STILL_S, WINDOW_S)
             windows = self.display.windows()
             if len(windows) == 1 and windows[0][1] == self.office.size():
-                self.office.app.steady(self.office.document)
                 return
             if time.monotonic() > begun + WINDOW_S:
                 self._explain(windows)
@@ -261,8 +260,9 @@ def main() -> None:
 
     try:
         made.append(Host(folder, width, height))
-    except (Fault, RuntimeError, OSError) as error:
-        say({"fault": getattr(error, "code", "not_started"), "detail": str(error)})
+    except Exception as error:  # X and UNO have errors of their own: each is said, none looks like a lost host
+        detail = str(error) if isinstance(error, Fault) else f"{type(error).__name__}: {error}"
+        say({"fault": getattr(error, "code", "not_started"), "detail": detail})
         return
     say({"result": {"width": width, "height": height}})
     while True:

@@ -155,6 +155,7 @@ class Office:
         self.context, self.desktop = context, make("com.sun.star.frame.Desktop", context)
         factory = make("com.sun.star.script.provider.MasterScriptProviderFactory", context)
         self._inside = factory.createScriptProvider("").getScript(URI)
+        self.told("calm")  # carets do not blink: equal states have equal pixels
 
     def end(self) -> None:
         """Kill LibreOffice, and remove its sockets; its profile is of no more use."""
