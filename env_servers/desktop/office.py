@@ -61,7 +61,7 @@ SETTINGS = (
 
 
 class Fault(Exception):
-    """The desktop's own fault. code: office_lost, not_started, dialog, locked, not_maximised or unreadable."""
+    """The desktop's own fault. code: office_lost, not_started, dialog, locked, not_maximised, unreadable, disk_full."""
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(detail)

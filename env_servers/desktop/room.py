@@ -4,7 +4,8 @@ In: desktop kinds, and initial states `{"file": name, "data": base64}`. Out: scr
 time. LibreOffice is started anew from a golden profile for every lease, ahead of time, in the background.
 
 A desktop's own faults become `DesktopLost` with their name in front: office_lost, not_started, dialog, locked,
-not_maximised, unreadable, silent (no reply within `timeout_s`: a dialog or LibreOffice itself blocks), host_lost.
+not_maximised, unreadable, disk_full, silent (no reply within `timeout_s`: a dialog or LibreOffice itself blocks),
+host_lost.
 """
 
 from __future__ import annotations

@@ -252,7 +252,8 @@ async def play_group(
     that nothing is lost. The deadline is `deadline_s` after the first member got its place, or the one that is given.
     Members that have not begun by then are `policy_timeout`s of no turn.
 
-    max_pixels: see `play`. lease: further options of `EnvClient.create`, the same for all: tools, distractors, disturb, marks.
+    lease: further options of `EnvClient.create`, the same for all: tools, distractors, disturb, marks. max_pixels: see
+      `play`.
     """
     members: list[asyncio.Task[Episode]] = []
 
