@@ -26,6 +26,11 @@ from env_servers.sessions import SessionStore, state_hash
 from env_servers.suites import instantiate
 from env_servers.suites.libreoffice.case import SCREENS
 from env_servers.suites.suite import DesktopKind, PageKind
+from gui_rl.data.samples import record_sample
+from gui_rl.data.schema import TurnRecord
+from gui_rl.data.trajectory_files import read_trajectories
+from gui_rl.evaluate.command import EvalOptions
+from gui_rl.evaluate.command import run as evaluate
 
 try:
     find_python()
@@ -457,3 +462,15 @@ def test_a_dialog_that_blocks_is_a_fault_and_the_next_episode_clean(run, desktop
     assert gone(run(play()))
     desktop, instance = lease("calc/units")
     assert run(desktop.view()).state["document"] == instance.case.before
+
+
+@needs_desktop
+def test_a_policy_is_evaluated_by_the_command_of_every_suite(tmp_path):
+    """gui-tiny's prompt holds 208 ids and the screen has 1,000 tokens: its form limits the pixels that it is shown."""
+    policy = Path(__file__).parents[2] / "experiments" / "base_policy"
+    found = evaluate(EvalOptions(str(policy), suite="libreoffice", episodes=1, chance=False, keep=True, out=tmp_path))
+    assert found["policy"]["all"]["all"].episodes == 1 and found["policy"]["all"]["all"].faults == 0
+    (episode,) = read_trajectories(tmp_path)
+    grids = {grid for turn in episode.turns for grid in turn.image_grids}
+    assert episode.screen_size == (1280, 800) and grids == {(1, 14, 22)}
+    assert record_sample(TurnRecord(episode, episode.turns[0], (episode.turns[0].screenshot,))).images[0].tokens == 77
