@@ -10,6 +10,8 @@ In: LibreOffice (see scripts/setup.sh). Out: a table, and benchmarks/results/env
 - actions: terminate not counted, saving counted; `both` takes for each part of the work what is shorter.
 
 Run: python -m benchmarks.env_desktop [--episodes 300]
+     python -m benchmarks.env_desktop --rounds 0 --episodes 300   the four sessions alone
+     python -m benchmarks.env_desktop --table                     docs/libreoffice.md alone; needs no LibreOffice
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import asyncio
 import statistics
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import tyro
 from rich.console import Console
@@ -31,12 +34,22 @@ from env_servers.desktop.room import Desktops
 from env_servers.server import ServerConfig
 from env_servers.suites import instantiate
 from env_servers.suites.libreoffice import KINDS
-from env_servers.suites.libreoffice.case import generator, length, script
+from env_servers.suites.libreoffice.case import BENEFICIAL, generator, length, script
 from env_servers.suites.libreoffice.tools import SPECS
 from gui_rl.rollout.env_client import EnvClient
 
 TASK = ("libreoffice", "calc/units", 0)
 APPS = [("libreoffice", task, 0) for task in ("calc/units", "writer/word", "impress/title")]
+DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "libreoffice.md"
+HEAD = """# LibreOffice: actions a task, by hand, by tools, by both
+
+Written by `python -m benchmarks.env_desktop --table` from the tasks' own scripts, as they are played: saving is
+counted, `terminate` is not. *By tools*: empty where a part of the work can be done by hand only. *By both*: each part
+of the work in the shorter of its two forms. *Tools help*: the label that rewards use, where they save at least {saved}
+actions. Infeasible tasks are left out.
+
+Means; in brackets how many tasks:
+"""
 BARS = {"reset": 2000.0, "step": 150.0, "tool": 30.0}  # ms, medians
 READY_S = 3.0  # for the next LibreOffice to be started ahead of time
 
@@ -120,26 +133,54 @@ def show(every: list[Actions]) -> list[Figure]:
     return figures
 
 
+def document(every: list[Actions]) -> str:
+    """The table of actions in Markdown, with means by app; terminate is not counted, saving is."""
+
+    def row(one: Actions) -> str:
+        tools = "" if one.tools is None else one.tools
+        return f"| `{one.task}` | {one.hand} | {tools} | {one.both} | {'yes' if one.beneficial > 0 else ''} |"
+
+    def mean(name: str, some: list[Actions]) -> str:
+        hand, both = (statistics.mean(getattr(one, what) for one in some) for what in ("hand", "both"))
+        tooled = [one for one in some if one.tools is not None]
+        tools = f"{statistics.mean(one.tools for one in tooled):.1f}" if tooled else ""
+        helped = sum(one.beneficial > 0 for one in some)
+        return f"| {name} ({len(some)}) | {hand:.1f} | {tools} ({len(tooled)}) | {both:.1f} | {helped} |"
+
+    head = "| task | by hand | by tools | by both | tools help |\n|---|---|---|---|---|"
+    apps = [mean(app, [one for one in every if one.task.startswith(f"{app}/")]) for app in SPECS]
+    about = HEAD.format(saved=BENEFICIAL)
+    return "\n".join((about, head, *apps, mean("all", every), "", head, *map(row, every), ""))
+
+
 @dataclass(frozen=True)
 class Config:
-    """rounds: of the latencies. episodes: of four sessions at once, 0 leaves them out. save: write the results file."""
+    """rounds: of the latencies, 0 leaves them out. episodes: of `sessions` sessions at once, 0 leaves them out. save:
+    write the results file. table: write the document of the actions, and nothing else."""
 
     rounds: int = 200
     episodes: int = 300
     sessions: int = 4
     save: bool = True
+    table: bool = False
 
 
 def main(config: Config) -> None:
     """Measure, print, write; exit code 1 where a bar is missed."""
+    if config.table:
+        partial = DOCUMENT.with_suffix(".partial")
+        partial.write_text(document(actions()))
+        partial.replace(DOCUMENT)
+        return
     two_cores()
     times, wrong = {}, []
-    with Host(ServerConfig()) as host:
-        times |= asyncio.run(over_http(host, config.rounds))
-    times["tool"] = asyncio.run(by_tools(config.rounds))
+    if config.rounds:
+        with Host(ServerConfig()) as host:
+            times |= asyncio.run(over_http(host, config.rounds))
+        times["tool"] = asyncio.run(by_tools(config.rounds))
     said = {"reset": "reset of a desktop session", "step": "click, settled screenshot and state", "tool": "tool call"}
     figures = []
-    for what, bar in BARS.items():
+    for what, bar in BARS.items() if config.rounds else ():
         value = statistics.median(times[what])
         kept = {"ours": [round(one, 1) for one in times[what][:60]]}
         figures.append(Figure(said[what], value, "ms", bar, bar / value, 1.0, kept, "peer: the bar, a median"))

@@ -217,10 +217,6 @@ def named(names: list[str]) -> list[str]:
     return ["Name Box" if k == place else name for k, name in enumerate(names)]
 
 
-def steady(document: Any) -> None:
-    """Nothing blinks in a sheet."""
-
-
 def selection(document: Any) -> str:
     """What is selected: "Sheet.A1:B2"; several ranges with commas between."""
     selected = document.CurrentSelection

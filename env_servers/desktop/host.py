@@ -11,6 +11,7 @@ Run by `room` as `python3 -m env_servers.desktop.host --gui-rl-owner=LABEL FOLDE
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import os
 import queue
@@ -31,6 +32,7 @@ from .office import LOOKS, Fault, Office, write_profile
 WINDOW_S = 5.0  # for a window to be there, maximised
 STILL_S = 0.45  # a picture as still as this shows what LibreOffice draws late: its toolbars' states (0.3 s)
 MANAGER_S = 5.0
+ROOM = 2**23  # bytes that must be free: less, and LibreOffice may fail at whatever it writes
 DYING_S, ALIVE_S = 0.05, 1.0  # between looks whether it still runs
 
 _OPENBOX = """<?xml version="1.0" encoding="UTF-8"?>
@@ -118,6 +120,7 @@ class Host:
 
     def load(self, name: str, data: str) -> None:
         """Open the document `name` (its bytes in base64) in a maximised window, nothing else being open."""
+        self._roomy()
         if not self._fresh:
             self.renew()
         self._fresh = False
@@ -131,12 +134,17 @@ class Host:
             self.display.settled(STILL_S, WINDOW_S)
             windows = self.display.windows()
             if len(windows) == 1 and windows[0][1] == self.office.size():
-                self.office.app.steady(self.office.document)
                 return
             if time.monotonic() > begun + WINDOW_S:
                 self._explain(windows)
             if windows:
                 self.display.maximise()  # LibreOffice may have set a size of its own after the window manager did
+
+    def _roomy(self) -> None:
+        """A document that cannot be saved is nobody's failure but the machine's: Fault(disk_full)."""
+        free = shutil.disk_usage(self.folder).free
+        if free < ROOM:
+            raise Fault("disk_full", f"{free} bytes are free where {self.folder} is, and {ROOM} are needed")
 
     def _explain(self, windows: list[tuple[str, Any]]) -> None:
         titles = ", ".join(repr(title) for title, _ in windows) or "none"
@@ -146,6 +154,7 @@ class Host:
 
     def view(self) -> dict[str, Any]:
         """What is true and what is shown, once it has settled: {"state", "png" (base64)}."""
+        self._roomy()
         self._settle()
         state = {
             "document": self.office.told("facts"),
@@ -181,11 +190,13 @@ class Host:
 
     def tool(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """See `Office.tool`."""
+        self._roomy()
         self.office.check()
         return self.office.tool(name, arguments)
 
     def act(self, action: str, x: int = 0, y: int = 0, **more: Any) -> None:
         """One action of the desktop's family, in pixels."""
+        self._roomy()
         self.office.check()
         display = self.display
         if action in ("mouse_move", "left_click", "right_click", "middle_click", "double_click", "triple_click"):
@@ -224,6 +235,8 @@ class Host:
             time.sleep(DYING_S)  # a bridge breaks a moment before the process is gone
             if not self.office.alive:
                 return {"fault": "office_lost", "detail": "LibreOffice has ended"}
+            if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+                return {"fault": "disk_full", "detail": str(error)}
             return {"error": f"{type(error).__name__}: {error}"}
 
     def end(self) -> None:
@@ -261,8 +274,9 @@ def main() -> None:
 
     try:
         made.append(Host(folder, width, height))
-    except (Fault, RuntimeError, OSError) as error:
-        say({"fault": getattr(error, "code", "not_started"), "detail": str(error)})
+    except Exception as error:  # X and UNO have errors of their own: each is said, none looks like a lost host
+        detail = str(error) if isinstance(error, Fault) else f"{type(error).__name__}: {error}"
+        say({"fault": getattr(error, "code", "not_started"), "detail": detail})
         return
     say({"result": {"width": width, "height": height}})
     while True:

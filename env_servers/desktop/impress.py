@@ -87,10 +87,6 @@ def home(document: Any) -> None:
     document.CurrentController.setCurrentPage(document.DrawPages.getByIndex(0))
 
 
-def steady(document: Any) -> None:
-    """The caret of a box that is being edited blinks; nothing here can hold it."""
-
-
 def selection(document: Any) -> str:
     """Number of the slide that is shown, and the kinds of the selected boxes."""
     number = document.CurrentController.CurrentPage.Number

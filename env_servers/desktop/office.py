@@ -61,7 +61,7 @@ SETTINGS = (
 
 
 class Fault(Exception):
-    """The desktop's own fault. code: office_lost, not_started, dialog, locked, not_maximised or unreadable."""
+    """The desktop's own fault. code: office_lost, not_started, dialog, locked, not_maximised, unreadable, disk_full."""
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(detail)
@@ -155,6 +155,7 @@ class Office:
         self.context, self.desktop = context, make("com.sun.star.frame.Desktop", context)
         factory = make("com.sun.star.script.provider.MasterScriptProviderFactory", context)
         self._inside = factory.createScriptProvider("").getScript(URI)
+        self.told("calm")  # carets do not blink: equal states have equal pixels
 
     def end(self) -> None:
         """Kill LibreOffice, and remove its sockets; its profile is of no more use."""

@@ -4,7 +4,8 @@ In: desktop kinds, and initial states `{"file": name, "data": base64}`. Out: scr
 time. LibreOffice is started anew from a golden profile for every lease, ahead of time, in the background.
 
 A desktop's own faults become `DesktopLost` with their name in front: office_lost, not_started, dialog, locked,
-not_maximised, unreadable, silent (no reply within `timeout_s`: a dialog or LibreOffice itself blocks), host_lost.
+not_maximised, unreadable, disk_full, silent (no reply within `timeout_s`: a dialog or LibreOffice itself blocks),
+host_lost.
 """
 
 from __future__ import annotations
@@ -99,15 +100,20 @@ class Desktop:
         """Where all its files are."""
         return self._folder
 
+    @property
+    def _log(self) -> Path:
+        return self._folder / "host.log"
+
     async def open(self) -> None:
         """Start all of it. Raises UserError, DesktopLost."""
         python = await asyncio.to_thread(find_python)
         label = f"--gui-rl-owner={self._folder.name.removeprefix(PREFIX).rpartition('-')[0]}"
         words = ["-m", "env_servers.desktop.host", label, str(self._folder)]
-        self._process = await asyncio.create_subprocess_exec(
-            python, *words, str(self.kind.width), str(self.kind.height), stdin=PIPE, stdout=PIPE, stderr=DEVNULL,
-            env=_environment(), start_new_session=True, limit=LONGEST_LINE, cwd="/",
-        )  # fmt: skip
+        with self._log.open("wb") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                python, *words, str(self.kind.width), str(self.kind.height), stdin=PIPE, stdout=PIPE, stderr=log,
+                env=_environment(), start_new_session=True, limit=LONGEST_LINE, cwd="/",
+            )  # fmt: skip
         await self._exchange(None, START_S)
 
     async def ask(self, what: str, **arguments: Any) -> Any:
@@ -131,7 +137,7 @@ class Desktop:
                 self.usable = False
                 raise
         if not line:
-            raise self._lost("host_lost", "the process beside the desktop has ended")
+            raise self._lost("host_lost", await self._ended())
         reply = json.loads(line)
         if "fault" in reply:
             raise self._lost(reply["fault"], reply["detail"])
@@ -140,6 +146,17 @@ class Desktop:
         if "error" in reply:
             raise DesktopError(reply["error"])
         return reply["result"]
+
+    async def _ended(self) -> str:
+        """How the host came to its end, with its last words."""
+        try:
+            code = await asyncio.wait_for(self._process.wait(), END_S)
+        except TimeoutError:
+            code = None
+        with contextlib.suppress(OSError):
+            if words := self._log.read_text(errors="replace").strip().splitlines():
+                return f"the process beside the desktop has ended (exit code {code}): {words[-1]}"
+        return f"the process beside the desktop has ended (exit code {code})"
 
     def _lost(self, code: str, detail: str) -> DesktopLost:
         self.usable = False

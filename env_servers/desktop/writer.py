@@ -111,13 +111,6 @@ def home(document: Any) -> None:
     document.CurrentController.ViewCursor.gotoStart(False)
 
 
-def steady(document: Any) -> None:
-    """Have the caret of a fresh document shown in the next half second: a move begins its blinking anew."""
-    cursor = document.CurrentController.ViewCursor
-    cursor.gotoEnd(False)
-    cursor.gotoStart(False)
-
-
 def selection(document: Any) -> str:
     """The selected text."""
     selected = document.CurrentSelection

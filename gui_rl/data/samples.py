@@ -18,7 +18,7 @@ from gui_rl.data.schema import Episode, Turn, TurnRecord
 from gui_rl.model.config import ModelConfig
 from gui_rl.prompt import literals
 from gui_rl.prompt.context import ContextConfig, HistoryTurn
-from gui_rl.prompt.images import prepare, shared
+from gui_rl.prompt.images import as_seen, shared
 from gui_rl.prompt.render import encode_response, render
 from gui_rl.prompt.tokenizer import Tokenizer
 
@@ -49,7 +49,7 @@ def turn_sample(episode: Episode, index: int, **streams: np.ndarray | float) -> 
 def record_sample(record: TurnRecord, **streams: np.ndarray | float) -> Sample:
     """`turn_sample` of a turn that was read by itself."""
     turn, name = record.turn, f"{record.episode.id} turn {record.turn.index}"
-    images = tuple(prepare(screen, name=name) for screen in record.screens)
+    images = tuple(as_seen(*seen, name=name) for seen in zip(record.screens, turn.image_grids, strict=True))
     if not turn.response_ids:
         raise PackingError(f"sample {name}: it has no response ids; see gui_rl.data.samples.with_ids")
     return Sample(name, turn.prompt_ids, images, (Branch(turn.response_ids, **streams),))
@@ -69,7 +69,7 @@ def with_ids(episode: Episode, tokenizer: Tokenizer, context: ContextConfig) -> 
     history: list[HistoryTurn] = []
     turns = []
     for turn in episode.turns:
-        screen = shared(turn.screenshot, name=f"{episode.id} turn {turn.index}")
+        screen = shared(turn.screenshot, name=f"{episode.id} turn {turn.index}", max_pixels=context.max_pixels)
         text = turn.text
         if context.thinking and turn.thought is not None and literals.THOUGHT_END not in text:
             text = turn.thought + literals.THOUGHT_END + text

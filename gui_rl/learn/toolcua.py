@@ -30,7 +30,7 @@ from gui_rl.learn.rewards import LengthForm, tool_efficient_path
 from gui_rl.learn.state import TrainState
 from gui_rl.learn.step import TrainStep, place
 from gui_rl.model.config import ModelConfig
-from gui_rl.prompt.images import shared
+from gui_rl.prompt.images import as_seen
 from gui_rl.prompt.parse import parse_response
 from gui_rl.prompt.render import Prompt, check_placeholders, decode_response
 from gui_rl.prompt.tokenizer import Tokenizer
@@ -121,7 +121,7 @@ def stored_prompt(record: TurnRecord, image_id: int) -> Prompt:
     Raises ValueError where the ids and the images contradict each other.
     """
     name = f"{record.episode.id} turn {record.turn.index}"
-    images = [shared(screen, name=name) for screen in record.screens]
+    images = [as_seen(*seen, name=name) for seen in zip(record.screens, record.turn.image_grids, strict=True)]
     ids = list(record.turn.prompt_ids)
     check_placeholders(ids, images, image_id, name)
     places = np.flatnonzero(np.asarray(ids) == image_id)

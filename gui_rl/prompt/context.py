@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from gui_rl.prompt.images import ImageInput
+from gui_rl.prompt.images import FACTOR, ImageInput
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,8 @@ class ContextConfig:
       (GUI-Owl-1.5); `tool_response` wraps every later observation as the result of a call (ToolCUA).
     max_prompt_tokens: longest prompt in ids, images included; whole turns collapse, oldest first, until it fits; then
       the oldest conclusions are left out.
+    max_pixels: screenshots with more are made smaller when they are taken in (`images.resized_size`); None: Qwen's own
+      limit, `images.DEFAULT_MAX_PIXELS`.
     """
 
     history_turns: int = 4
@@ -34,12 +36,15 @@ class ContextConfig:
     response_rules: bool = True
     observation: Literal["plain", "tool_response"] = "plain"
     max_prompt_tokens: int | None = None
+    max_pixels: int | None = None
 
     def __post_init__(self) -> None:
         if self.history_turns < 0:
             raise ValueError(f"history_turns must be 0 or more, got {self.history_turns}")
         if self.observation not in ("plain", "tool_response"):
             raise ValueError(f"observation must be plain or tool_response, got {self.observation!r}")
+        if self.max_pixels is not None and self.max_pixels < FACTOR**2:
+            raise ValueError(f"max_pixels must be {FACTOR**2} or more, got {self.max_pixels}")
 
 
 TINY_CONTEXT = ContextConfig(history_turns=0, screenshot_first=True, max_prompt_tokens=208)

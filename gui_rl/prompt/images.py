@@ -90,23 +90,42 @@ def prepare(
         height, width = resized_size(image.height, image.width, min_pixels, max_pixels)
     except ValueError as error:
         raise UserError(f"{where}: {error}") from error
+    return _cut(image, height, width)
+
+
+_Size = int | None | tuple[int, int, int]
+_shared: weakref.WeakValueDictionary[tuple[bytes, _Size], ImageInput] = weakref.WeakValueDictionary()
+
+
+def shared(content: bytes, name: str = "", max_pixels: int | None = None) -> ImageInput:
+    """`prepare` of a file's content; equal contents that are in use at the same time are one object.
+
+    So a sampler sees that two prompts show the same screen. max_pixels: None for Qwen's own limit.
+    """
+    image = _shared.get((content, max_pixels))
+    if image is None:
+        image = prepare(content, max_pixels=max_pixels or DEFAULT_MAX_PIXELS, name=name)
+        _shared[content, max_pixels] = image
+    return image
+
+
+def as_seen(content: bytes, grid: tuple[int, int, int], name: str = "") -> ImageInput:
+    """A file's content at the size that a prompt was made with, whatever the policy's limit of pixels was then.
+
+    grid: (1, h, w) in patches, as recorded. Equal ones that are in use at the same time are one object, as in `shared`.
+    """
+    grid = tuple(grid)
+    image = _shared.get((content, grid))
+    if image is None:
+        _, rows, columns = grid
+        image = _shared[content, grid] = _cut(_read(content, name or "image"), rows * PATCH, columns * PATCH)
+    return image
+
+
+def _cut(image: Image.Image, height: int, width: int) -> ImageInput:
     resized = image if (width, height) == image.size else image.resize((width, height), Image.Resampling.BICUBIC)
     pixels = np.asarray(resized, dtype=np.float32) / np.float32(127.5) - np.float32(1.0)
     return ImageInput(_patchify(pixels), (1, height // PATCH, width // PATCH), image.size)
-
-
-_shared: weakref.WeakValueDictionary[bytes, ImageInput] = weakref.WeakValueDictionary()
-
-
-def shared(content: bytes, name: str = "") -> ImageInput:
-    """`prepare` of a file's content; equal contents that are in use at the same time are one object.
-
-    So a sampler sees that two prompts show the same screen.
-    """
-    image = _shared.get(content)
-    if image is None:
-        image = _shared[content] = prepare(content, name=name)
-    return image
 
 
 def _read(source: bytes | str | Path | Image.Image | np.ndarray, where: str) -> Image.Image:

@@ -15,7 +15,7 @@ from typing import Any
 
 from gui_rl.data.schema import Episode, Turn, TurnRecord
 from gui_rl.errors import UserError
-from gui_rl.prompt.images import prepare
+from gui_rl.prompt.images import as_seen
 from gui_rl.prompt.parse import parse_response
 from gui_rl.prompt.render import decode_response
 from gui_rl.prompt.tokenizer import Tokenizer
@@ -97,7 +97,7 @@ def make_play_stored(
             raise UserError(f"no stored state is called {ticket.task!r}")
         state = states[ticket.task]
         device = state.episode.device_of(state.turn)
-        images = [prepare(screen, name=ticket.task) for screen in state.screens]
+        images = [as_seen(*seen, name=ticket.task) for seen in zip(state.screens, state.turn.image_grids, strict=True)]
         prompt = prompt_of(tokenizer, state.turn.prompt_ids, images)
         names = [f"{ticket.key}/{number}/{copy}" for copy in range(size)]
         keys = [int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") for name in names]

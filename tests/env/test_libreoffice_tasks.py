@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.env_desktop import DOCUMENT, actions, document
 from env_servers.desktop import tools
 from env_servers.protocol.actions import Call, validate_call
 from env_servers.suites import instantiate, tasks
@@ -214,3 +215,10 @@ def test_names_of_cells_ranges_and_colours():
     for wrong in ("#12345", "reddish", -1, 2**24, True):
         with pytest.raises(tools.ToolFailure):
             tools.colour(wrong)
+
+
+def test_the_document_of_actions_is_what_the_tasks_are():
+    """`python -m benchmarks.env_desktop --table` writes it anew."""
+    assert DOCUMENT.read_text() == document(actions())
+    one = next(one for one in actions() if one.task == "calc/far")
+    assert (one.hand, one.tools, one.both, one.beneficial) == (4, 2, 2, 1)

@@ -12,7 +12,7 @@ from PIL import Image
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil, smart_resize
 
 from gui_rl.errors import UserError
-from gui_rl.prompt.images import PATCH_DIM, prepare, resized_size, shared
+from gui_rl.prompt.images import PATCH_DIM, as_seen, prepare, resized_size, shared
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "smart_resize.json").read_text())["cases"]
 
@@ -122,3 +122,12 @@ def test_equal_files_in_use_are_one_image():
     first = shared(png(picture(64, 96)))
     assert shared(png(picture(64, 96))) is first and shared(png(picture(64, 96, seed=1))) is not first
     np.testing.assert_array_equal(first.patches, prepare(png(picture(64, 96))).patches)
+
+
+def test_an_image_is_cut_again_as_a_prompt_with_a_limit_saw_it():
+    screen = png(picture(800, 1280))
+    seen = shared(screen, max_pixels=81920)
+    assert seen.tokens <= 80 and seen.source_size == (1280, 800) and shared(screen).tokens == 1000
+    again = as_seen(screen, seen.grid)
+    assert again.grid == seen.grid and as_seen(screen, list(seen.grid)) is again
+    np.testing.assert_array_equal(again.patches, seen.patches)

@@ -160,6 +160,8 @@ def test_default_window_is_four():
         ContextConfig(history_turns=-1)
     with pytest.raises(ValueError, match="observation"):
         ContextConfig(observation="json")
+    with pytest.raises(ValueError, match="max_pixels must be 1024 or more, got 100"):
+        ContextConfig(max_pixels=100)
 
 
 def test_sampled_ids_are_kept_as_they_were(tiny):
