@@ -55,6 +55,7 @@ class Relay:
             await self.whole.wait()
             there, back = await asyncio.open_connection("127.0.0.1", self.port)
             await asyncio.gather(self._pump(reader, back), self._pump(there, writer))
+        writer.close()  # also where nobody listens: a client that is not told waits until its own time is over
 
     async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):

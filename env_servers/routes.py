@@ -67,7 +67,7 @@ class ServerConfig:
       drain_s: how long running episodes may take to end after SIGTERM; Ctrl-C ends at once.
       log_level: of the JSON lines on standard error; "debug" has one for every step.
       while_stdin_open: end when standard input closes, that is, when the process that started this one is gone.
-      suite: worlds of other programs, each as KIND=URL[,URL...][?OPTION=VALUE], one slot a URL (see adapters).
+      suite: worlds of other programs, each as `KIND=URL[,URL...][?OPTION=VALUE]`, one slot a URL (see adapters).
       worker: number of this process among the workers; the process in front of them sets it.
     """
 

@@ -18,7 +18,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 LONG = (
     "test_quickstart.py", "test_sharding.py", "test_apps_web.py", "test_conformance.py", "test_faults.py",
-    "test_lab.py", "test_processes.py", "test_engine.py", "test_teachers.py", "test_parity.py", "test_moe.py",
+    "test_processes.py", "test_engine.py", "test_teachers.py", "test_parity.py", "test_moe.py",
     "test_openenv.py",
 )  # fmt: skip
 

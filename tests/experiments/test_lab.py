@@ -11,6 +11,7 @@ from gui_rl.learn import checkpoint
 from gui_rl.learn.sft import SFTConfig
 from gui_rl.report.metrics import read_metrics
 
+pytestmark = pytest.mark.smoke
 SMALL = SFTConfig(steps=5, turns=12, warmup=2, checkpoint_every=2)
 
 

@@ -10,6 +10,7 @@ from gui_rl.learn.sft import SFTConfig
 from gui_rl.report.metrics import read_metrics
 from gui_rl.rollout import policy
 
+pytestmark = pytest.mark.smoke
 SMALL = sft.Config(episodes=2, longest=1, train=SFTConfig(steps=2, turns=6, warmup=1))
 
 
