@@ -25,8 +25,10 @@ from benchmarks.record import Figure, write
 from gui_rl.learn import online
 from gui_rl.learn.online import MRPOConfig, StepReport
 from gui_rl.learn.state import TrainState
+from gui_rl.prompt.context import TINY_CONTEXT
 from gui_rl.prompt.render import Prompt
-from gui_rl.rollout.agents import Reply, View
+from gui_rl.prompt.tokenizer import Tokenizer
+from gui_rl.rollout.agents import Prompts, Reply, View
 from gui_rl.rollout.simulated import SimulatedClient, Simulation
 
 ENVIRONMENTS, SCALE = 64, 100
@@ -44,6 +46,7 @@ class Waiting:
     """An agent and its sampler: every answer takes the same time."""
 
     source = "policy"
+    prompts = Prompts(Tokenizer.load("gui-tiny"), TINY_CONTEXT)
 
     def __init__(self):
         self.sampler, self.version = self, 0

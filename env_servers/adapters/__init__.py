@@ -2,16 +2,18 @@
 
 In: `KIND=URL[,URL...][?OPTION=VALUE&...]`, as `gui-rl env serve --suite` takes it; KIND names a module here. Out: a
 suite called KIND. Each URL is a slot: a world has one screen, so a server of it plays one episode at a time.
-A module gives `connect(location)`, see `world.World`; options are its own.
+A module gives `async connect(location)`, see `world.World`; options are its own.
 """
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 from typing import TYPE_CHECKING
 
 from env_servers.errors import UserError
 
+from ..screens import ScreenError, ScreenLost
 from ..suites import SUITES
 from ..suites.suite import WorldKind
 from .world import Location, WorldScreen
@@ -27,7 +29,11 @@ def register(located: str) -> World:
     location = Location.parse(located)
     if location.kind not in KINDS:
         raise UserError(f"--suite {located}: there is no adapter {location.kind!r}, but: {', '.join(KINDS)}")
-    world = importlib.import_module(f".{location.kind}", __package__).connect(location)
+    connect = importlib.import_module(f".{location.kind}", __package__).connect
+    try:
+        world = asyncio.run(connect(location))
+    except (ScreenLost, ScreenError, KeyError, TypeError) as error:
+        raise UserError(f"{location.kind} does not answer as its server does ({error}); see docs/worlds.md") from error
     SUITES[location.kind] = world
     return world
 

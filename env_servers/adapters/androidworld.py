@@ -10,7 +10,6 @@ lasts a second: the wire has no other form.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import io
@@ -21,7 +20,7 @@ import numpy as np
 from PIL import Image
 
 from ..errors import UserError
-from ..screens import ScreenError, ScreenLost, View
+from ..screens import ScreenError, View
 from ..suites.suite import Task, WorldKind, split_of
 from .json_action import to_json_action
 from .world import Judged, Location, Wire, World, WorldScreen, full_score
@@ -140,17 +139,10 @@ def steps_of(location: Location) -> int:
     return int(text)
 
 
-def connect(location: Location) -> AndroidWorld:
-    """Ask the servers for their health and the first for its tasks; raises UserError where one does not answer."""
+async def connect(location: Location) -> AndroidWorld:
+    """Ask the servers for their health and the first for its tasks."""
     location.only("steps")
     steps = steps_of(location)
-    try:
-        return asyncio.run(_connect(location, steps))
-    except (ScreenLost, ScreenError, KeyError, TypeError) as error:
-        raise UserError(f"{location.kind} does not answer as its server does ({error}); see docs/worlds.md") from error
-
-
-async def _connect(location: Location, steps: int) -> AndroidWorld:
     for url in location.urls:
         async with Wire(url) as wire:
             await wire.ask("GET", "/health")

@@ -9,13 +9,10 @@ An episode: /init, /task/init, /task/goal; /step (a JSONAction that also has dra
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import UserError
-from ..screens import ScreenError, ScreenLost
 from ..suites.suite import Task, WorldKind, split_of
 from .androidworld import AndroidScreen, phone_task, steps_of
 from .world import Judged, Location, Wire, World, full_score
@@ -74,17 +71,10 @@ class MobileWorld(World):
         return MobileScreen(self.kind, wire, device)
 
 
-def connect(location: Location) -> MobileWorld:
-    """Ask every server for its device and the first for its tasks; raises UserError where one does not answer."""
+async def connect(location: Location) -> MobileWorld:
+    """Ask every server for its device and the first for its tasks."""
     location.only("device", "steps")
     steps = steps_of(location)
-    try:
-        return asyncio.run(_connect(location, steps))
-    except (ScreenLost, ScreenError, KeyError, TypeError) as error:
-        raise UserError(f"{location.kind} does not answer as its server does ({error}); see docs/worlds.md") from error
-
-
-async def _connect(location: Location, steps: int) -> MobileWorld:
     sizes = []
     for url in location.urls:
         async with Wire(url) as wire:

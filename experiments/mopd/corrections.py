@@ -47,7 +47,7 @@ class Watched:
     """The student, beside whom the script says what it would do."""
 
     def __init__(self, student: Agent):
-        self.student, self.source, self.visited = student, student.source, []
+        self.student, self.source, self.prompts, self.visited = student, student.source, student.prompts, []
 
     async def act(self, view: View) -> Reply:
         """The student's response."""

@@ -197,7 +197,7 @@ async def _play(options: EvalOptions, seeds: range, folder: Path, url: str, toke
 
             await play_all(
                 client, acting, left, parallel=max(options.parallel, options.repeat), script=script,
-                keep_final=options.keep, tick=ended, max_pixels=acting.prompts.context.max_pixels,
+                keep_final=options.keep, tick=ended,
                 lease={"tools": options.tools, "disturb": list(options.disturb), "marks": options.marks},
                 deadline_s=EPISODE_S * (2 + len(left) / options.parallel),
             )  # fmt: skip

@@ -43,7 +43,10 @@ async def with_roles(
     plain = [dataclasses.replace(turn, prompt_ids=(), response_ids=(), behaviour_logp=()) for turn in episode.turns]
     plain = [dataclasses.replace(turn, image_grids=(), image_turns=(), policy_version=-1) for turn in plain]
     encoded = with_ids(dataclasses.replace(episode, turns=tuple(plain)), tokenizer, context)
-    screens = [shared(turn.screenshot, name=f"{episode.id} turn {turn.index}") for turn in episode.turns]
+    screens = [
+        shared(turn.screenshot, name=f"{episode.id} turn {turn.index}", max_pixels=context.max_pixels)
+        for turn in episode.turns
+    ]
 
     async def say(turn: int, role: str, text: str, seen: tuple[int, ...]) -> RoleCall:
         facts = None if witnessed is None else RoleFacts(witnessed, turn)

@@ -66,16 +66,6 @@ class Reply:
     calls: tuple[RoleCall, ...] = ()
 
 
-class Agent(Protocol):
-    """Anything that answers a view."""
-
-    source: str
-
-    async def act(self, view: View) -> Reply:
-        """The next response."""
-        ...
-
-
 @dataclasses.dataclass(frozen=True)
 class Prompts:
     """The form of the prompts, the same for every agent, so that every turn can be trained on."""
@@ -90,6 +80,17 @@ class Prompts:
             self.tokenizer, self.context, view.device, view.tools, view.instruction, view.history, view.screenshot,
             sample_id=where,
         )  # fmt: skip
+
+
+class Agent(Protocol):
+    """Anything that answers a view."""
+
+    source: str
+    prompts: Prompts
+
+    async def act(self, view: View) -> Reply:
+        """The next response."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)

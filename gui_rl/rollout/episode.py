@@ -108,7 +108,6 @@ async def play(
     keep_final: bool = False,
     transport: Transport | None = None,
     tell: bool = False,
-    max_pixels: int | None = None,
 ) -> Episode:
     """Plays one episode to its end.
 
@@ -122,7 +121,6 @@ async def play(
       transport: where to count whether the server's record of the ids is what was sampled.
       tell: tell the server how every response was sampled, so that a trainer can read the episode from there
         (`told.told_episode`).
-      max_pixels: of a screenshot as the agent is given it; the agent's `ContextConfig.max_pixels`.
     """
     turns: list[Turn] = []
     history: list[HistoryTurn] = []
@@ -132,7 +130,8 @@ async def play(
             observation = begun = await session.reset()
             ended = False
             while not ended:
-                screenshot, owing = shared(observation.png, max_pixels=max_pixels), "policy_timeout"
+                screenshot = shared(observation.png, max_pixels=agent.prompts.context.max_pixels)
+                owing = "policy_timeout"
                 view = View(
                     spec.id, observation.device, observation.instruction, session.tools, screenshot, history, session,
                     observation.png,
@@ -242,7 +241,6 @@ async def play_group(
     script: bool = False,
     lease: Mapping[str, Any] | None = None,
     transport: Transport | None = None,
-    max_pixels: int | None = None,
     tick: Callable[[Episode], None] = lambda episode: None,
 ) -> list[Episode]:
     """Plays specs of one task and seed, each in a place of its own; in the order of the specs.
@@ -252,8 +250,7 @@ async def play_group(
     that nothing is lost. The deadline is `deadline_s` after the first member got its place, or the one that is given.
     Members that have not begun by then are `policy_timeout`s of no turn.
 
-    lease: further options of `EnvClient.create`, the same for all: tools, distractors, disturb, marks. max_pixels: see
-      `play`.
+    lease: further options of `EnvClient.create`, the same for all: tools, distractors, disturb, marks.
     """
     members: list[asyncio.Task[Episode]] = []
 
@@ -272,7 +269,7 @@ async def play_group(
             for attempt in range(resample + 1):
                 if session is None:
                     (session,) = await create(1)
-                episode = await play(spec, session, agent, deadline, keep_final, transport, max_pixels=max_pixels)
+                episode = await play(spec, session, agent, deadline, keep_final, transport)
                 session = None
                 if episode.scored or attempt == resample or time.monotonic() > deadline:
                     break

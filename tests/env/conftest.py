@@ -2,6 +2,7 @@
 
 import asyncio
 
+import httpx
 import pytest
 
 from env_servers.browser import Browser
@@ -19,3 +20,11 @@ def browser(run, chromium):
     run(browser.start())
     yield browser
     run(browser.stop())
+
+
+@pytest.fixture
+def http(server):
+    """A client of the file's `server` that carries its token."""
+    headers = {"Authorization": f"Bearer {server.token}"}
+    with httpx.Client(base_url=server.url, headers=headers, timeout=60, trust_env=False) as http:
+        yield http

@@ -30,13 +30,6 @@ def server(chromium):
         yield server
 
 
-@pytest.fixture
-def http(server):
-    headers = {"Authorization": f"Bearer {server.token}"}
-    with httpx.Client(base_url=server.url, headers=headers, timeout=60, trust_env=False) as http:
-        yield http
-
-
 async def follow(http, task):
     """Play the script of our own session on the adapter's; returns the adapter's verdict."""
     store = SessionStore(Screens({WorldKind: Worlds()}))

@@ -10,7 +10,6 @@ import subprocess
 import venv
 from pathlib import Path
 
-import httpx
 import pytest
 from PIL import Image
 
@@ -66,13 +65,6 @@ def openenv(pytestconfig):
 def server(chromium):
     with running_server(ServerConfig(port=0, max_sessions=2)) as server:
         yield server
-
-
-@pytest.fixture
-def http(server):
-    headers = {"Authorization": f"Bearer {server.token}"}
-    with httpx.Client(base_url=server.url, headers=headers, timeout=60, trust_env=False) as http:
-        yield http
 
 
 class Player:

@@ -50,11 +50,11 @@ class Saying:
 
     episode: Episode
     source: str = "policy"
+    prompts: Prompts = Prompts(TOKENIZER, dataclasses.replace(TINY_CONTEXT, thinking=True))
 
     async def act(self, view):
         turn = self.episode.turns[len(view.history)]
-        prompts = Prompts(TOKENIZER, dataclasses.replace(TINY_CONTEXT, thinking=True))
-        return Reply(turn.text, prompts.of(view), turn.response_ids, thinking=True)
+        return Reply(turn.text, self.prompts.of(view), turn.response_ids, thinking=True)
 
 
 @pytest.fixture(scope="module")

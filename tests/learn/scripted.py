@@ -13,8 +13,10 @@ from smallest import build_config
 from gui_rl.learn.online import loss_config, make_update
 from gui_rl.learn.state import init_state, make_mesh
 from gui_rl.learn.step import make_train_step
+from gui_rl.prompt.context import TINY_CONTEXT
 from gui_rl.prompt.render import Prompt
-from gui_rl.rollout.agents import Reply
+from gui_rl.prompt.tokenizer import Tokenizer
+from gui_rl.rollout.agents import Prompts, Reply
 
 IMAGE = 40
 OPTIMIZER = optax.sgd(0.05, momentum=0.9)
@@ -31,6 +33,7 @@ class Scripted:
     """Agent and sampler in one: its version is that of the weights it was given last."""
 
     source = "policy"
+    prompts = Prompts(Tokenizer.load("gui-tiny"), TINY_CONTEXT)
 
     def __init__(self):
         self.sampler, self.version, self.weights = self, -1, []

@@ -75,6 +75,13 @@ def test_later_prompts_hold_the_earlier_conclusions(server, prompts):
     assert f"Step 1: {episode.turns[0].conclusion}" in second
 
 
+def test_screens_are_as_large_as_the_agent_s_form_says(server, prompts):
+    small = Prompts(prompts.tokenizer, dataclasses.replace(TINY_CONTEXT, max_pixels=64 * 64))
+    (episode,) = play(server, ScriptAgent(small), [Spec("virtual", "orders/star", 12)], script=True)
+    assert all(t * h * w * 16**2 <= 64 * 64 for turn in episode.turns for t, h, w in turn.image_grids)
+    assert [image.grid for image in turn_sample(episode, 0).images] == list(episode.turns[0].image_grids)
+
+
 def test_the_random_agent_is_a_floor_and_reproducible(server, prompts):
     specs = [Spec("virtual", task, 13, copy) for task, _ in TASKS for copy in range(2)]
     one, two = (play(server, RandomAgent(prompts), specs) for _ in range(2))
