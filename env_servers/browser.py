@@ -4,9 +4,9 @@ In: page kinds (HTML, size in css px, touch or mouse) and state JSON. Out: `Scre
 time; a screen loads a state, takes real input (see `inputs.py`) and gives back its state JSON and its pixels.
 
 A page is loaded once; afterwards only its state is replaced (`window.app.load`), unless its kind asks for a fresh
-document each time. Each page has a browser context of its own (fixed viewport, device pixel ratio 1, reduced motion, no
-network), which is a window: pages behind others in one are drawn once a second. A page is replaced after
-`RECYCLE_AFTER` leases. No page is used whose browser has died: the next lease starts a new one.
+document each time. Pages of one size share a browser context (fixed viewport, device pixel ratio 1, reduced motion, no
+network). Each has a window of its own, since pages behind others in one are drawn once a second. A page is replaced
+after `RECYCLE_AFTER` leases. No page is used whose browser has died: the next lease starts a new one.
 
 Settled means: `window.app.settled()`, where a page has it, has resolved (the pages of the virtual suite change
 synchronously and need none), and Chromium has drawn a frame of the document as it is then, which taking a picture does.
@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Mapping
 from typing import Any, TypeVar
 
 from playwright.async_api import Browser as Chromium
-from playwright.async_api import CDPSession, Page, Playwright, async_playwright
+from playwright.async_api import BrowserContext, CDPSession, Page, Playwright, async_playwright
 from playwright.async_api import Error as PlaywrightError
 
 from . import orphans
@@ -213,8 +213,9 @@ class Browser:
         self._playwright: Playwright | None = None
         self._chromium: Chromium | None = None
         self._process: orphans.Labelled | None = None
+        self._contexts: dict[tuple[int, int, bool], tuple[BrowserContext, str]] = {}  # with Chromium's own id
         self._idle: list[Screen] = []  # the one used last at the end
-        self._starting, self._opening = asyncio.Lock(), asyncio.Semaphore(4)
+        self._starting, self._opening, self._windows = asyncio.Lock(), asyncio.Semaphore(4), asyncio.Lock()
 
     async def __aenter__(self) -> Browser:
         await self.start()
@@ -260,6 +261,7 @@ class Browser:
 
     async def _discard(self) -> None:
         self._idle.clear()
+        self._contexts.clear()
         chromium, playwright, self._chromium, self._playwright = self._chromium, self._playwright, None, None
         for closing in (chromium and chromium.close(), playwright and playwright.stop()):
             if closing:
@@ -290,21 +292,10 @@ class Browser:
             raise BrowserLost("the browser has been stopped")
         try:
             async with asyncio.timeout(OPEN_S):
-                context = await chromium.new_context(
-                    viewport={"width": kind.width, "height": kind.height},
-                    device_scale_factor=1,
-                    has_touch=kind.touch,
-                    reduced_motion="reduce",
-                    locale="en-US",
-                    timezone_id="UTC",
-                    color_scheme="light",
-                    service_workers="block",
-                    offline=True,
-                )
-                page = await context.new_page()
+                page = await self._window(chromium, kind)
                 if kind.before:
                     await page.add_init_script(kind.before)
-                screen = Screen(kind, page, await context.new_cdp_session(page), chromium, self.timeout_s)
+                screen = Screen(kind, page, await page.context.new_cdp_session(page), chromium, self.timeout_s)
                 await screen.open()
         except TimeoutError:
             self._kill()
@@ -312,6 +303,35 @@ class Browser:
         except PlaywrightError as error:
             raise BrowserLost(str(error).splitlines()[0]) from error
         return screen
+
+    async def _window(self, chromium: Chromium, kind: PageKind) -> Page:
+        """An empty page in a window of its own. One at a time: a context says only that it has a new page."""
+        shape = (kind.width, kind.height, kind.touch)
+        async with self._windows:
+            if shape in self._contexts:
+                context, known = self._contexts[shape]
+                session = await chromium.new_browser_cdp_session()
+                where = {"url": "about:blank", "newWindow": True, "browserContextId": known}
+                async with context.expect_page() as opened:
+                    await session.send("Target.createTarget", where)
+                await session.detach()
+                return await opened.value
+            context = await chromium.new_context(
+                viewport={"width": kind.width, "height": kind.height},
+                device_scale_factor=1,
+                has_touch=kind.touch,
+                reduced_motion="reduce",
+                locale="en-US",
+                timezone_id="UTC",
+                color_scheme="light",
+                service_workers="block",
+                offline=True,
+            )
+            page = await context.new_page()
+            session = await context.new_cdp_session(page)  # left open: its end would take `offline` along
+            target = (await session.send("Target.getTargetInfo"))["targetInfo"]
+            self._contexts[shape] = context, target["browserContextId"]
+            return page
 
     async def release(self, screen: Screen) -> None:
         """Give a screen back; a used-up or broken one is closed."""
@@ -323,7 +343,7 @@ class Browser:
                 return
             screen = self._idle.pop(0)
         try:
-            await asyncio.wait_for(screen.page.context.close(), CLOSE_S)
+            await asyncio.wait_for(screen.page.close(), CLOSE_S)
         except PlaywrightError:
             pass  # it has gone by itself
         except TimeoutError:
