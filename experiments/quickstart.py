@@ -74,7 +74,7 @@ class Config:
     probes: int = 5
     probe: int = 22
     sft: sft.SFTConfig = sft.SFTConfig()
-    rl: online.MRPOConfig = online.MRPOConfig(steps=80, tasks=8, epochs=2, max_lag=0, lazy=True)
+    rl: online.MRPOConfig = online.MRPOConfig(steps=80, tasks=8, epochs=2, max_lag=0, lazy=True, parallel=20)
     show: int = 4
     seed: int = 0
 
@@ -193,8 +193,9 @@ class _Quickstart:
         ]
         with self.progress.stage("demonstrations", total=len(specs), unit="episode") as stage:
             episodes = await play_all(
-                self.client, ScriptAgent(self.prompts), specs, script=True, tick=lambda _: stage.advance()
-            )
+                self.client, ScriptAgent(self.prompts), specs, script=True, tick=lambda _: stage.advance(),
+                parallel=self.config.rl.parallel,
+            )  # fmt: skip
         good = [episode for episode in episodes if episode.success]
         if data.exists():  # of a run that was stopped between the two lines below
             data = data.with_name(f"demonstrations-{time.time_ns()}")
@@ -262,14 +263,20 @@ class _Quickstart:
             await self.engine.update_weights(params, -1)
         agent = PolicyAgent(self.engine, self.prompts, SamplingParams(1.0))
         specs = evaluation_specs(self.tasks, self.config.probe, "probe")
-        scores, _ = await evaluate(self.client, agent, specs)
+        scores, _ = await evaluate(self.client, agent, specs, parallel=self.config.rl.parallel)
         return {f"eval/{family}/success": score.success for family, score in scores.items()}
 
     async def _evaluate(self, name: str, agent: Agent) -> tuple[dict[str, Score], list[Episode]]:
         specs = evaluation_specs(self.tasks, self.config.evaluation, name)
         with self.progress.stage(f"evaluate {name}", total=len(specs), unit="episode") as stage:
             return await evaluate(
-                self.client, agent, specs, script=True, keep_final=True, tick=lambda _: stage.advance()
+                self.client,
+                agent,
+                specs,
+                script=True,
+                keep_final=True,
+                tick=lambda _: stage.advance(),
+                parallel=self.config.rl.parallel,
             )
 
     def _begun(self, stage: str, directory: Path, updates: int = 1) -> int:
