@@ -60,8 +60,11 @@ def new_label() -> str:
 
 
 def labelled() -> list[Labelled]:
-    """Every labelled browser on this machine."""
-    found = []
+    """Every labelled browser on this machine.
+
+    A child that a browser has just forked bears its command line until it executes its own; it is not listed.
+    """
+    found = {}
     for folder in _PROC.glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
@@ -71,8 +74,17 @@ def labelled() -> list[Labelled]:
         parts = label.removeprefix(_LABEL).split(".")
         if len(parts) == 3 and parts[0].isdigit():
             folder_given = Path(profile.removeprefix(_PROFILE)) if profile else None
-            found.append(Labelled(int(folder.name), ".".join(parts), folder_given))
-    return found
+            found[int(folder.name)] = Labelled(int(folder.name), ".".join(parts), folder_given)
+    parents = {pid: found.get(_parent(pid)) for pid in found}
+    return [one for pid, one in found.items() if parents[pid] is None or parents[pid].label != one.label]
+
+
+def _parent(pid: int) -> int | None:
+    """The parent's process id; None where the process has ended."""
+    try:
+        return int((_PROC / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()[1])
+    except (OSError, IndexError):
+        return None
 
 
 def browsers_of(owner: int) -> list[int]:

@@ -133,6 +133,19 @@ def test_logs_are_json_lines_without_tokens_and_typed_text(chromium):
     assert (verdict["outcome"], verdict["steps"], verdict["level"]) == ("policy_timeout", 3, "info")
 
 
+def test_a_forked_copy_of_a_browser_is_not_another_browser():
+    """A process is its parent's copy, command line and all, until it executes a program of its own."""
+    program = "import os, sys, time\nif child := os.fork(): print(child, flush=True)\ntime.sleep(600)"
+    label = f"--gui-rl-owner={os.getpid()}.1.1"
+    with subprocess.Popen([sys.executable, "-c", program, label], stdout=subprocess.PIPE, text=True) as parent:
+        copy = int(parent.stdout.readline())
+        try:
+            assert [one.pid for one in labelled() if one.label == label.partition("=")[2]] == [parent.pid]
+        finally:
+            os.kill(copy, signal.SIGKILL)
+            parent.kill()
+
+
 def test_nothing_is_left_of_a_killed_server(chromium):
     with running_server() as server:
         (browser,) = [process for process in labelled() if process.owner == server.pid]
