@@ -1,13 +1,18 @@
 """The policy against transformers on torch: decoding and training, the same weights and inputs, two cores for both.
 
-python -m benchmarks.policy [decode_3M train_3M decode_100M train_100M]
+python -m benchmarks.policy [decode_3M train_3M decode_100M train_100M profile_3M profile_100M]
+
+A profile says by kind of operation where our time goes: what the ratios of the others are made of.
 """
 
 from __future__ import annotations
 
+import collections
 import os
+import re
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
@@ -40,7 +45,7 @@ SIZES = {
 }
 BARS = {("3M", 1): 8.0, ("3M", 16): 5.0, ("100M", 1): 1.2, ("100M", 16): 1.5}
 TRAIN_BARS = {"3M": 1.5, "100M": 1.2}
-PARTS = [f"{work}_{name}" for name in SIZES for work in ("decode", "train")]
+PARTS = [f"{work}_{name}" for name in SIZES for work in ("decode", "train", "profile")]
 
 
 def peer_model(size: dict) -> Qwen3VLForConditionalGeneration:
@@ -113,38 +118,46 @@ def our_batch(ids: np.ndarray, patches: np.ndarray, cfg):
     return batch.replace(ce_weight=weight)
 
 
+def our_answer(cfg, params, rows: int) -> Callable[[int], None]:
+    """What answers `rows` prompts with as many tokens as it is told."""
+    decoding_params = programs.for_decoding(params)  # as the engine does, once for new weights
+    inputs = our_batch(*prompts(rows, cfg.text.vocab_size), cfg).inputs
+    banned = np.zeros(cfg.text.vocab_size, bool)
+
+    def answer(count: int) -> None:
+        hidden, kv = prefill(params, cfg, inputs, LENGTH + NEW + 1)
+        slots = programs.admit(
+            programs.empty_slots(cfg, rows, LENGTH + NEW + 1), hidden, kv, np.arange(rows), np.arange(rows),
+            np.full(rows, count, np.int32), np.zeros(rows, np.uint32), np.zeros(rows, np.float32),
+            np.full((rows, programs.STOPS), -1, np.int32),
+        )  # fmt: skip
+        out = programs.advance(decoding_params, slots, banned, cfg=cfg, rows=rows, stride=NEW + 1)
+        assert (np.asarray(out.counts) == count).all()
+
+    return answer
+
+
 def decoding(name: str, model, cfg, params) -> list[Figure]:
     """Tokens a second, the prefill taken off: a long answer's time less a short one's."""
-    figures, decoding_params = [], programs.for_decoding(params)  # as the engine does, once for new weights
+    figures = []
     for rows in (1, 16):
         ids, patches = prompts(rows, cfg.text.vocab_size)
-        inputs = our_batch(ids, patches, cfg).inputs
-        banned = np.zeros(cfg.text.vocab_size, bool)
+        answer = our_answer(cfg, params, rows)
 
-        def ours(inputs=inputs, rows=rows, banned=banned) -> float:
-            def answer(count: int) -> None:
-                hidden, kv = prefill(params, cfg, inputs, LENGTH + NEW + 1)
-                slots = programs.admit(
-                    programs.empty_slots(cfg, rows, LENGTH + NEW + 1), hidden, kv, np.arange(rows), np.arange(rows),
-                    np.full(rows, count, np.int32), np.zeros(rows, np.uint32), np.zeros(rows, np.float32),
-                    np.full((rows, programs.STOPS), -1, np.int32),
-                )  # fmt: skip
-                out = programs.advance(decoding_params, slots, banned, cfg=cfg, rows=rows, stride=NEW + 1)
-                assert (np.asarray(out.counts) == count).all()
-
+        def ours(answer=answer) -> float:
             return seconds(lambda: answer(NEW + 1)) - seconds(lambda: answer(1))
 
         given = torch_inputs(ids, patches)
 
         def peer(given=given) -> float:
-            def answer(count: int) -> None:
+            def generate(count: int) -> None:
                 with torch.no_grad():
                     model.generate(
                         **given, max_new_tokens=count, min_new_tokens=count, do_sample=False, pad_token_id=0,
                         eos_token_id=None,
                     )  # fmt: skip
 
-            return seconds(lambda: answer(NEW + 1)) - seconds(lambda: answer(1))
+            return seconds(lambda: generate(NEW + 1)) - seconds(lambda: generate(1))
 
         times = alternate(ours, peer)
         note = bound(params) if rows == 1 else ""
@@ -165,20 +178,27 @@ def bound(params) -> str:
     )
 
 
-def training(name: str, model, cfg, params) -> Figure:
-    """Forward, backward, clipping and AdamW."""
-    ids, patches = prompts(ROWS, cfg.text.vocab_size)
+def our_step(cfg, params, batch) -> Callable[[], None]:
+    """What makes one training step."""
     mesh = make_mesh()
     optimizer = optim.adamw(1e-4)
     state = [init_state(cfg, optimizer, 0, mesh, params=params)]
     step = make_train_step(cfg, LossConfig(), optimizer, mesh)
-    batch = place(split(our_batch(ids, patches, cfg), 1), mesh)
+    placed = place(split(batch, 1), mesh)
+
+    def once() -> None:
+        state[0], metrics = step(state[0], placed)
+        jax.block_until_ready(metrics)
+
+    return once
+
+
+def training(name: str, model, cfg, params) -> list[Figure]:
+    """Forward, backward, clipping and AdamW."""
+    ids, patches = prompts(ROWS, cfg.text.vocab_size)
+    once = our_step(cfg, params, our_batch(ids, patches, cfg))
 
     def ours() -> float:
-        def once() -> None:
-            state[0], metrics = step(state[0], batch)
-            jax.block_until_ready(metrics)
-
         return seconds(once)
 
     given = torch_inputs(ids, patches)
@@ -196,7 +216,48 @@ def training(name: str, model, cfg, params) -> Figure:
     model.train()
     times = alternate(ours, peer)
     model.eval()
-    return rate_figure(f"train step {name}, {ROWS} rows", "rows/s", ROWS, *times, TRAIN_BARS[name])
+    return [rate_figure(f"train step {name}, {ROWS} rows", "rows/s", ROWS, *times, TRAIN_BARS[name])]
+
+
+def profiling(name: str, model, cfg, params) -> list[Figure]:
+    """Where our time goes, by kind of operation: a token of 16 rows, and a training step."""
+    answer, step = (
+        our_answer(cfg, params, 16),
+        our_step(cfg, params, our_batch(*prompts(ROWS, cfg.text.vocab_size), cfg)),
+    )
+    figures = []
+    for what, work, times in (
+        (f"decode {name}, batch 16: a step", lambda: answer(NEW + 1), NEW),
+        (f"train step {name}", step, 1),
+    ):
+        work()
+        wall = seconds(work)
+        for kind, spent in spent_by_kind(work).most_common(12):
+            figures.append(Figure(f"{what}, {kind}", spent / times * 1e6, "us", note=f"of {wall / times * 1e6:.0f} us"))
+    return figures
+
+
+def spent_by_kind(work: Callable[[], None]) -> collections.Counter[str]:
+    """Seconds of all threads that `work` spends in each kind of XLA's operations; a loop's body is not the loop's."""
+    with tempfile.TemporaryDirectory() as folder:
+        with jax.profiler.trace(folder):
+            work()
+        (path,) = Path(folder).rglob("*.xplane.pb")
+        lines = [line for plane in jax.profiler.ProfileData.from_file(str(path)).planes for line in plane.lines]
+    spent: collections.Counter[str] = collections.Counter()
+    for line in lines:
+        open_until: list[tuple[float, str]] = []  # events of a thread nest: an outer one's time is its own alone
+        for event in sorted(line.events, key=lambda one: (one.start_ns, -one.duration_ns)):
+            if not any(key == "hlo_op" for key, _ in event.stats):
+                continue
+            while open_until and open_until[-1][0] <= event.start_ns:
+                open_until.pop()
+            kind = re.sub(r"[.\d]+$", "", event.name)
+            if open_until:
+                spent[open_until[-1][1]] -= event.duration_ns / 1e9
+            spent[kind] += event.duration_ns / 1e9
+            open_until.append((event.start_ns + event.duration_ns, kind))
+    return spent
 
 
 def main() -> None:
@@ -210,7 +271,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             model.save_pretrained(folder)
             cfg, params = hf.load(Path(folder))
-        write(part, decoding(name, model, cfg, params) if work == "decode" else [training(name, model, cfg, params)])
+        measure = {"decode": decoding, "train": training, "profile": profiling}[work]
+        write(part, measure(name, model, cfg, params))
 
 
 if __name__ == "__main__":
