@@ -1,7 +1,7 @@
 # Each target sets up what it needs first; see scripts/setup.sh. `make help` lists them.
 SHELL := /bin/bash
 BIN := .venv/bin
-BENCHES := policy rollout logprob_memory hf_load rl_utilisation rl_resume data_collect data_feed viewer env_fuzz env_serving env_faults env_soak env_determinism env_browsergym env_browsergym_outcomes
+BENCHES := policy rollout logprob_memory hf_load rl_utilisation rl_resume rl_buffer data_collect data_feed viewer env_fuzz env_serving env_faults env_soak env_determinism env_browsergym env_browsergym_outcomes
 
 # Compiled programs are kept between runs: a second start does not compile again.
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax

@@ -69,7 +69,7 @@ async def play_pool(
     lease: see `play_group`.
     """
     specs = [Spec(ticket.suite, ticket.task, ticket.seed, copy, run) for copy in range(size)]
-    parts = [specs] if first is None else [specs[:first], specs[first:]]
+    parts = [part for part in (specs[:first], specs[first:] if first is not None else []) if part]
     scored: list[Episode] = []
     played = 0
     for part in parts:

@@ -205,7 +205,7 @@ def test_dynamic_sampling_ends_at_its_cap_and_counts_what_was_empty(tmp_path):
 
 
 def test_lazy_pools_end_where_the_first_n_differ(tmp_path):
-    """All alike: the whole pool is played; not alike: n episodes are enough."""
+    """All alike: the whole pool is played, which may be those n; not alike: n episodes are enough."""
     config = dataclasses.replace(CONFIG, steps=1, lazy=True)
     alike = SimulatedClient(dataclasses.replace(QUICK, success=1.0))
     _, (report,), _ = run(config, tmp_path / "alike", alike, update=still, state=bare())
@@ -213,6 +213,9 @@ def test_lazy_pools_end_where_the_first_n_differ(tmp_path):
     assert len(report.episodes) == whole * len(report.tickets)
     _, (report,), _ = run(config, tmp_path / "differ", update=still, state=bare())
     assert report.metrics["groups_empty"] == 0 and len(report.episodes) < whole * len(report.tickets)
+    plain = dataclasses.replace(config, oversample=1)
+    _, (report,), _ = run(plain, tmp_path / "plain", alike, update=still, state=bare())
+    assert len(report.episodes) == plain.group * len(report.tickets)
     with pytest.raises(UserError, match="lazy"):
         dataclasses.replace(config, baseline="pool")
 

@@ -133,6 +133,13 @@ def test_a_draw_hits_each_token_as_often_as_its_share():
     assert edges.tolist() == [np.flatnonzero(powers)[0], np.flatnonzero(powers)[-1]]
 
 
+def test_the_largest_is_the_first_of_equals():
+    scores = np.random.default_rng(0).integers(-3, 4, (64, 23)).astype(np.float32)  # many ties
+    scores[scores == -3] = -np.inf
+    scores[0] = -np.inf
+    np.testing.assert_array_equal(programs.largest(scores), scores.argmax(-1))
+
+
 def test_placeholders_and_turn_marks_are_never_sampled(policy, prompts):
     cfg, params, tokenizer = policy
     image = tokenizer.image_id
