@@ -19,6 +19,7 @@ from gui_rl.prompt.images import ImageInput
 from gui_rl.prompt.render import Prompt, decode_response, encode_response, render, response_text
 from gui_rl.prompt.tokenizer import Tokenizer
 from gui_rl.rollout.env_client import Session
+from gui_rl.rollout.env_fleet import RefusedError
 from gui_rl.rollout.sampler import Sampler, SamplingParams
 
 
@@ -124,14 +125,24 @@ class PolicyAgent:
 
 @dataclasses.dataclass(frozen=True)
 class ScriptAgent:
-    """The task's own script, asked from the environment server; its ids are made once, here."""
+    """The task's own script, asked from the environment server; its ids are made once, here.
+
+    Where it knows no way on (what it looks for may be hidden behind something), it says so and calls nothing until
+    the episode's steps are used up: a failure like any other, with its reason in the trajectory.
+    """
 
     prompts: Prompts
     source: str = "script"
 
     async def act(self, view: View) -> Reply:
         """The script's next move as a response."""
-        move = await view.session.script()
+        try:
+            move = await view.session.script()
+        except RefusedError as refused:
+            if refused.problem.code != "script_failed":
+                raise
+            text = f"The script knows no way on: {refused.problem.detail[:120]}"
+            return Reply(text, self.prompts.of(view), encode_response(self.prompts.tokenizer, text))
         text = response_text(move.conclusion, Call(move.action.name, dict(move.action.arguments)))
         box = None
         if move.box is not None:

@@ -110,6 +110,13 @@ def test_responses_without_a_call_are_format_failures_and_count_as_steps(server,
     assert {turn.parse_error for turn in episode.turns} == {"no_call"}
 
 
+def test_a_script_that_sees_no_way_on_fails_and_says_why(server, prompts):
+    """On this seed of the page one button hides the other."""
+    (episode,) = play(server, ScriptAgent(prompts), [Spec("miniwob25", "miniwob/click-test-2", 99995)], script=True)
+    assert episode.outcome == "format_fail" and episode.scored and not episode.success
+    assert "looks for 'ONE' on a screen that shows only: TWO" in episode.turns[0].text
+
+
 def test_the_deadline_is_one_for_the_whole_rollout(server, prompts):
     specs = [Spec("virtual", "orders/star", 15, copy) for copy in range(4)]
     episodes = play(server, Mumbler(prompts, seconds=2.0), specs, parallel=4, deadline_s=6.0)
