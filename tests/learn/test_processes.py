@@ -13,7 +13,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def start(devices, *arguments):
-    flags = f"--xla_force_host_platform_device_count={devices} --xla_backend_optimization_level=0"
+    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"
     path = os.pathsep.join([str(HERE), str(HERE.parents[1])])
     env = {**os.environ, "XLA_FLAGS": flags, "PYTHONPATH": path, "JAX_PLATFORMS": "cpu"}
     return subprocess.Popen(

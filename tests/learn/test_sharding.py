@@ -24,7 +24,7 @@ TOLERANCE = {
 @pytest.fixture(scope="module")
 def differences():
     """What sharded_step.py prints, started with eight host devices."""
-    flags = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
+    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8"
     path = os.pathsep.join([str(HERE), str(HERE.parents[1])])
     env = {**os.environ, "XLA_FLAGS": flags, "PYTHONPATH": path, "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(

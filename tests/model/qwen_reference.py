@@ -85,19 +85,18 @@ def make(
     return model
 
 
-QUICK = {"xla_backend_optimization_level": 0}  # compiles several times faster; what is computed stays the same
-our_hidden = jax.jit(forward.hidden, static_argnums=1, compiler_options=QUICK)
-our_prefill = jax.jit(forward.prefill, static_argnums=(1, 3), compiler_options=QUICK)
+our_hidden = jax.jit(forward.hidden, static_argnums=1)
+our_prefill = jax.jit(forward.prefill, static_argnums=(1, 3))
 
 
-@functools.partial(jax.jit, static_argnums=1, compiler_options=QUICK)
+@functools.partial(jax.jit, static_argnums=1)
 def our_decode(params, cfg, kv, tokens, active):
     """One step, settled at once: hidden states and the cache."""
     hidden, recent = forward.decode(params, cfg, kv, cache.recent(kv, 1), tokens, active)
     return hidden, cache.settle(kv, recent)
 
 
-our_head = jax.jit(forward.logits, static_argnums=1, compiler_options=QUICK)
+our_head = jax.jit(forward.logits, static_argnums=1)
 
 
 def our_logits(params, cfg, inputs: ModelInputs) -> np.ndarray:

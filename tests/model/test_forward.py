@@ -75,7 +75,7 @@ def gradients(request, tmp_path_factory):
         def loss(params):
             return jnp.sum(jnp.sin(forward.hidden(params, variant, inputs)) * mask)
 
-        return jax.jit(jax.grad(loss), compiler_options=reference.QUICK)
+        return jax.jit(jax.grad(loss))
 
     return build, params
 

@@ -100,7 +100,7 @@ def test_padding_and_dense_models_do_not_count():
 
 
 def test_several_devices_equal_one():
-    flags = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
+    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8"
     path = os.pathsep.join([str(HERE), str(HERE.parents[1])])
     env = {**os.environ, "XLA_FLAGS": flags, "PYTHONPATH": path, "JAX_PLATFORMS": "cpu"}
     done = subprocess.run([sys.executable, HERE / "moe_mesh.py"], env=env, capture_output=True, text=True, timeout=600)

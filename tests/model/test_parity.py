@@ -147,7 +147,7 @@ def check_bf16(model, directory, ours, rows):
     assert error < min(BF16_MARGIN * bound, BF16_LARGEST), (error, bound)
 
 
-@functools.partial(jax.jit, static_argnums=1, compiler_options=reference.QUICK)
+@functools.partial(jax.jit, static_argnums=1)
 def our_gradients(params, cfg, inputs, targets):
     """The logits, and the gradient of the cross-entropy that is summed over all tokens of all samples."""
 
