@@ -14,8 +14,8 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
 # What is computed stays the same; it compiles in a third of the time, which is most of what small models take.
 os.environ.setdefault(
     "XLA_FLAGS",
-    "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1 --xla_backend_optimization_level=0 "
-    "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
+    "--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false "
+    "--xla_cpu_parallel_codegen_split_count=1",
 )
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")

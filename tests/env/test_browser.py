@@ -382,6 +382,23 @@ def test_a_killed_browser_is_lost_and_the_next_lease_has_a_new_one(run, chromium
     assert set(orphans.browsers_of(os.getpid())) == before
 
 
+def test_what_playwright_turns_off_stays_off(run, tmp_path):
+    """The last switch of a name counts for Chromium; an executable that tells its switches stands for it."""
+    told, teller = tmp_path / "switches", tmp_path / "teller"
+    teller.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {told}\n')
+    teller.chmod(0o755)
+
+    async def start():
+        async with Browser(str(teller)):
+            pass
+
+    with pytest.raises(UserError):
+        run(start())
+    name = "--disable-features="
+    theirs, ours = (set(s.removeprefix(name).split(",")) for s in told.read_text().split("\n") if s.startswith(name))
+    assert theirs < ours
+
+
 def test_a_killed_renderer_is_lost_at_once_and_the_browser_lives_on(run, chromium):
     async def play():
         async with Browser(chromium) as browser:
