@@ -228,7 +228,7 @@ def profiling(name: str, model, cfg, params) -> list[Figure]:
     figures = []
     for what, program, work, times in (
         (f"decode {name}, batch 16: a step", "jit_advance", lambda: answer(NEW + 1), NEW),
-        (f"train step {name}", "jit_alone", step, 1),
+        (f"train step {name}", "jit_step", step, 1),
     ):
         work()
         wall = seconds(work) - (seconds(lambda: answer(1)) if times > 1 else 0)
