@@ -51,6 +51,9 @@ FLAGS = (
     "msForceBrowserSignIn,msEdgeUpdateLaunchServicesPreferredVersion",
 )
 RECYCLE_AFTER = 500  # leases of one page
+COLLECT_AFTER = (
+    10  # leases of a page, its garbage is collected: by itself Chromium waits until a page has twice the memory
+)
 IDLE_PAGES = 128  # kept of all kinds together: those used last
 PAGE_TIMEOUT_S = 30.0  # of one exchange with a page: a page that takes longer is lost
 OPEN_S, CLOSE_S = 30.0, 15.0  # for a page to open or close, which the browser's own process does: else it is killed
@@ -344,6 +347,9 @@ class Browser:
         """Give a screen back; a used-up or broken one is closed."""
         if not screen.browser.is_connected():
             return
+        if screen.usable and screen.leases % COLLECT_AFTER == 0:
+            with contextlib.suppress(ScreenLost):
+                await screen.send("HeapProfiler.collectGarbage")
         if screen.usable and screen.leases < RECYCLE_AFTER:
             self._idle.append(screen)
             if len(self._idle) <= IDLE_PAGES:

@@ -5,15 +5,20 @@ In: a lab, a seed, sizes. Out: stages and columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import asyncio
+import dataclasses
+from collections.abc import Callable, Hashable, Mapping
+from pathlib import Path
 from typing import Any
 
 from env_servers.suites import SUITES
-from experiments.bench import Made, Tasks
+from experiments import table
+from experiments.bench import Made, Tasks, write_json
 from experiments.lab import Lab
 from experiments.table import Arm, Column, Outcome, Sizes
 from gui_rl.evaluate.records import Record
 from gui_rl.learn import online, sft
+from gui_rl.report.manifest import as_json, write_manifest
 
 MEMORY = "memory" if "memory" in SUITES else "virtual"
 
@@ -100,6 +105,44 @@ def number(name: str, percent: bool = False) -> Column:
 
 
 FAMILIES = {"mobile": success("mobile"), "desktop": success("desktop"), "web": success("web")}
+
+
+# --- one arm, one training seed
+@dataclasses.dataclass(frozen=True)
+class Single:
+    """One run of one policy, as the points of a sweep are.
+
+    Attributes:
+      name: of the run's folder below `runs`.
+      lab: of the folder below `runs` with the stages, which all such runs and the tables share.
+      seed: training seed.
+      smoke: the whole path with next to nothing.
+    """
+
+    name: str
+    lab: str = "lab"
+    seed: int = 0
+    smoke: bool = False
+
+
+def run_single(config: Single, arm: Arm, columns: Mapping[str, Column]) -> Path:
+    """Runs an arm; returns the path of its result.json, which has the mean of each column."""
+    shared = table.Config(smoke=config.smoke, name=config.lab)
+
+    async def run() -> Outcome:
+        async with Lab(shared.root) as lab:
+            return await arm(lab, config.seed, table.SIZES["smoke" if config.smoke else "tiny"])
+
+    folder = Path("runs") / config.name
+    folder.mkdir(parents=True, exist_ok=True)
+    write_manifest(folder, as_json(config), {"seed": config.seed})
+    outcome, result = asyncio.run(run()), {}
+    for name, column in columns.items():
+        values = column.of(outcome)
+        result[name] = sum(values.values()) / len(values) if isinstance(values, Mapping) else values
+    write_json(folder / "result.json", result)
+    print(f"{folder / 'result.json'}: {result}")
+    return folder / "result.json"
 
 
 # --- online RL with settings changed
