@@ -6,14 +6,22 @@ import math
 import pytest
 
 from experiments import pages, table, tables
+from experiments.mopd import online as mopd_online
+from experiments.toolcua import online as toolcua_online
 from gui_rl.errors import UserError
+from gui_rl.learn.teachers import Teaching
+from gui_rl.learn.toolcua import PathConfig
 from gui_rl.scale import aot
 from gui_rl.scale.compile import plan
 
 
 @pytest.fixture(scope="module")
-def results(chromium, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tables")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("tables")
+
+
+@pytest.fixture(scope="module")
+def results(chromium, folder):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         tables.main(tables.Config(smoke=True))
@@ -40,6 +48,21 @@ def test_tables_share_stages(results):
             owners[stage] = owners.get(stage, 0) + 1
     shared = {stage.partition("-")[0] for stage, count in owners.items() if count > 1}
     assert {"data", "sft"} <= shared
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize(
+    ("module", "settings"),
+    [(toolcua_online, {"path": PathConfig(tool_weight=0.8)}), (mopd_online, {"teaching": Teaching(threshold=0.25)})],
+)
+def test_a_point_of_a_sweep_takes_the_stages_of_the_tables(results, folder, monkeypatch, module, settings):
+    """But for the last training, whose settings no table has, and its evaluation, all is there."""
+    monkeypatch.chdir(folder)
+    before = {path.name for path in (folder / "runs" / "lab-smoke").iterdir()}
+    path = module.main(module.Config(smoke=True, **settings))
+    assert 0 <= json.loads(path.read_text())["success"] <= 1
+    new = {path.name.partition("-")[0] for path in (folder / "runs" / "lab-smoke").iterdir() if path.name not in before}
+    assert new == {"rl", "records"}
 
 
 @pytest.mark.smoke
