@@ -60,7 +60,7 @@ class Wire:
     def __init__(self, url: str) -> None:
         self.url = url
         token = os.environ.get(TOKEN_VARIABLE, "")
-        self._http = aiohttp.ClientSession(
+        self.http = aiohttp.ClientSession(
             headers={"Authorization": f"Bearer {token}"} if token else {},
             timeout=aiohttp.ClientTimeout(total=TIMEOUT_S),
         )
@@ -76,7 +76,7 @@ class Wire:
         words = {name: str(value).lower() if isinstance(value, bool) else value for name, value in query.items()}
         named = f"{method} {self.url}{path}"
         try:
-            async with self._http.request(method, self.url + path, params=words, json=body) as reply:
+            async with self.http.request(method, self.url + path, params=words, json=body) as reply:
                 if reply.status >= 400:
                     raise ScreenError(f"{named}: {reply.status}, {(await reply.text())[:300]}")
                 return await reply.json(content_type=None)
@@ -89,7 +89,7 @@ class Wire:
 
     async def close(self) -> None:
         """End the connection."""
-        await self._http.close()
+        await self.http.close()
 
 
 class WorldScreen(ABC):
@@ -164,6 +164,8 @@ def full_score(state: State) -> bool:
 class World(ABC):
     """A suite whose screens are elsewhere: one slot a URL. known: its tasks; kind: of its screens."""
 
+    wire: type[Wire] = Wire
+
     def __init__(self, location: Location, known: Mapping[str, Task], kind: WorldKind) -> None:
         self.location, self._known, self.kind = location, dict(known), kind
         self._free = list(location.urls)
@@ -190,7 +192,7 @@ class World(ABC):
         if not self._free:
             raise ScreenError(f"all {self.slots} slots of {self.location.kind!r} are taken")
         url = self._free.pop(0)
-        wire = Wire(url)
+        wire = self.wire(url)
         try:
             return await self.open(wire)
         except BaseException:
