@@ -139,17 +139,17 @@ def attend(
 def attend_to_stores(
     query: Float[Array, "B H Dh"], stores: Sequence[tuple[Array, Array, Array]]
 ) -> Float[Array, "B H*Dh"]:
-    """One query a row over several stores at once: keys and values [B, K, S, Dh] each, and a mask [B, S].
+    """One query a row over several stores at once: keys [B, K, Dh, S], values [B, K, S, Dh] and a mask [B, S] each.
 
     As `attend` gives for the stores joined, which they need not be.
     """
     batch, heads, dim = query.shape
     groups = stores[0][0].shape[1]
     grouped = (query * dim**-0.5).reshape(batch, groups, heads // groups, dim)
-    scores = [jnp.einsum("bkgd,bksd->bkgs", grouped, key, preferred_element_type=jnp.float32) for key, _, _ in stores]
+    scores = [jnp.einsum("bkgd,bkds->bkgs", grouped, key, preferred_element_type=jnp.float32) for key, _, _ in stores]
     seen = jnp.concatenate([mask for _, _, mask in stores], axis=-1)[:, None, None]
     weights = jax.nn.softmax(jnp.where(seen, jnp.concatenate(scores, axis=-1), jnp.float32(-1e30)), axis=-1)
-    parts = jnp.split(weights, np.cumsum([key.shape[2] for key, _, _ in stores])[:-1], axis=-1)
+    parts = jnp.split(weights, np.cumsum([key.shape[3] for key, _, _ in stores])[:-1], axis=-1)
     mixed = sum(
         jnp.einsum("bkgs,bksd->bkgd", part.astype(value.dtype), value)
         for part, (_, value, _) in zip(parts, stores, strict=True)

@@ -229,11 +229,10 @@ def decode(
     seen = cache.visible(kv, recent)
 
     def attend(number: Any, state: Any, query: Array, key: Array, value: Array) -> tuple[Array, Any, None]:
-        keys, values = (
-            cache.add(store, number, new, recent.steps) for store, new in zip(state, (key, value), strict=True)
-        )
-        stores = ((kv.key[number], kv.value[number]), (keys[number], values[number]))
-        parts = [(*store, mask) for store, mask in zip(stores, seen, strict=True)]
+        keys = cache.add(state[0], number, key, recent.steps, keys=True)
+        values = cache.add(state[1], number, value, recent.steps, keys=False)
+        stores = ((kv.key, kv.value), (keys, values))
+        parts = [(cache.keys(k, number), v[number], mask) for (k, v), mask in zip(stores, seen, strict=True)]
         return attention.attend_to_stores(query[:, 0], parts)[:, None], (keys, values), None
 
     x = text.embed(params["text"], cfg, tokens[:, None])
