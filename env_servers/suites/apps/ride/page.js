@@ -99,7 +99,7 @@ let drawn = null; // the map of the present screen
 function drawMap(state, { node, spots, route }) {
   const at = (name) => [-place(state, name).y * BLOCK, place(state, name).x * BLOCK];
   const off = Object.fromEntries(["zoomControl", "attributionControl", "dragging", "touchZoom", "doubleClickZoom", "scrollWheelZoom", "boxZoom", "keyboard", "tapHold", "fadeAnimation", "zoomAnimation", "markerZoomAnimation", "inertia", "trackResize"].map((key) => [key, false]));
-  drawn = L.map(node.querySelector(".canvas"), { ...off, crs: L.CRS.Simple, minZoom: -1, maxZoom: 2, zoomSnap: route ? 0.25 : 1 });
+  drawn = L.map(node.querySelector(".canvas"), { ...off, crs: L.CRS.Simple, minZoom: -1, maxZoom: 2, zoomSnap: 1 }); // whole zooms: a canvas that is scaled is not drawn alike each time
   if (route) drawn.fitBounds(L.latLngBounds(route.map(at)), { animate: false, padding: [34, 34], maxZoom: 1 });
   else drawn.setView([-state.view.y, state.view.x], state.view.z, { animate: false });
   const tiles = L.GridLayer.extend({ createTile(coords) { return tile(state.city, this.getTileSize().x, coords); } });
