@@ -29,7 +29,7 @@ from com.sun.star.lang import DisposedException
 
 from .display import LONGEST_S, Display, NoSuchKey, start_server
 from .office import LOOKS, Fault, Office, write_profile
-from .programs import Programs
+from .programs import CLASSES, Programs
 
 WINDOW_S = 5.0  # for a window to be there, maximised
 STILL_S = 0.45  # a picture as still as this shows what LibreOffice draws late: its toolbars' states (0.3 s)
@@ -53,12 +53,14 @@ _OPENBOX = """<?xml version="1.0" encoding="UTF-8"?>
 <context name="Close"><mousebind button="Left" action="Click"><action name="Close"/></mousebind></context>
 {clicks}</mouse>
 <menu></menu>
-<applications><application type="normal"><maximized>{maximised}</maximized></application></applications>
+<applications><application type="normal"><maximized>{maximised}</maximized></application>{places}</applications>
 </openbox_config>
 """
 _CLICKS = """<context name="Client"><mousebind button="Left" action="Press"><action name="Focus"/><action name="Raise"/>
 </mousebind><mousebind button="Right" action="Press"><action name="Focus"/><action name="Raise"/></mousebind></context>
 """  # what is clicked has the keyboard: only where there are several programs
+_PLACE = """<application class="{name}" type="normal"><position force="yes"><x>{x}</x><y>0</y></position></application>
+"""  # none ever lies over LibreOffice, which would draw itself anew
 _FONTS = """<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig>
@@ -83,7 +85,9 @@ class Host:
     def __init__(self, folder: Path, width: int, height: int, beside: int) -> None:
         self.folder, self.documents = folder, folder / "home" / "Documents"
         self.documents.mkdir(parents=True, exist_ok=True)
-        looks = {"clicks": _CLICKS, "maximised": "no"} if beside else {"clicks": "", "maximised": "yes"}
+        places = "".join(_PLACE.format(name=name, x=width - beside) for name in CLASSES)
+        looks = {"clicks": "", "maximised": "yes", "places": ""}
+        looks |= {"clicks": _CLICKS, "maximised": "no", "places": places} if beside else {}
         (folder / "openbox.xml").write_text(_OPENBOX.format(**looks))
         (folder / "fonts.conf").write_text(_FONTS.format(cache=folder / "fonts"))
         write_profile(folder / "golden", width - beside, height, maximised=not beside)
@@ -146,6 +150,8 @@ class Host:
         self._arrange(1)
         if more:
             self.programs.start(**more)
+            self._arrange(1 + len(more["names"]))
+            self.office.redraw()
             self._arrange(1 + len(more["names"]))
 
     def _arrange(self, count: int) -> None:

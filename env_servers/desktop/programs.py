@@ -32,7 +32,7 @@ NAMES = {
     "editor": "Text editor",
     "mail": "Mail",
 }
-_CLASSES = {"Pcmanfm": "files", "XTerm": "terminal", "L3afpad": "editor", "Chromium": "mail"}
+CLASSES = {"Pcmanfm": "files", "XTerm": "terminal", "L3afpad": "editor", "Chromium": "mail"}
 KILLED = range(129, 160)  # exit codes of what was around a program that a signal has ended
 START_S, REPLY_S = 20.0, 20.0
 PAGE_WIDTH = 1024  # css px that the web app is made for; the column shows them smaller
@@ -229,7 +229,7 @@ class Programs:
         while time.monotonic() < end:
             self.check()
             for window_id, program, _ in self._display.clients():
-                if _CLASSES.get(program) == name:
+                if CLASSES.get(program) == name:
                     return window_id
             time.sleep(0.02)
         raise Fault("not_started", f"the program {NAMES[name]} shows no window within {START_S:g} s")
@@ -269,7 +269,7 @@ class Programs:
         """What can be used in the web app; each other window as a whole, called as in `NAMES`, the document's too."""
         found: list[dict[str, Any]] = []
         for _, program, box in self._display.clients():
-            name = _CLASSES.get(program, "document" if self.processes else None)
+            name = CLASSES.get(program, "document" if self.processes else None)
             if name == "mail" and self.open:
                 (x, y), scale = box[:2], self.web.scale
                 for one in self.web.call("window.app.elements()"):
