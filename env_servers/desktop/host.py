@@ -151,8 +151,6 @@ class Host:
         if more:
             self.programs.start(**more)
             self._arrange(1 + len(more["names"]))
-            self.office.redraw()
-            self._arrange(1 + len(more["names"]))
 
     def _arrange(self, count: int) -> None:
         """Until there are this many windows and that of the document, the first, fills its area."""

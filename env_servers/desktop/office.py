@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import uno
-from com.sun.star.awt import InvalidateStyle
 from com.sun.star.connection import ConnectionSetupException, NoConnectException
 from com.sun.star.lang import DisposedException
 
@@ -33,7 +32,6 @@ LOOKS = {"SAL_USE_VCLPLUGIN": "gen", "SAL_NO_MOUSEGRABS": "1", "OOO_DISABLE_RECO
 _ITEM = '<item oor:path="{}"><prop oor:name="{}" oor:op="fuse"><value>{}</value></prop></item>\n'
 _FACTORY = "/org.openoffice.Setup/Office/Factories/org.openoffice.Setup:Factory['{}']"
 TITLE = 19  # px of the title bar: a window that is made as large as it will be has no size to be told of later
-REDRAWN = 100  # times
 FRAME = (1, 20, 1, 5)  # px round a window that is not maximised: left, top, right, bottom
 SETTINGS = (
     ("/org.openoffice.Setup/Office", "ooSetupInstCompleted", "true"),
@@ -191,13 +189,6 @@ class Office:
         """Width and height of the document's window, as LibreOffice has it."""
         place = self.document.CurrentController.Frame.ContainerWindow.getPosSize()
         return place.Width, place.Height
-
-    def redraw(self) -> None:
-        """Draw the document's window over and over: its round corners are blended with what was there, so that their
-        pixels depend on how often they were drawn until they no longer change."""
-        window = self.document.CurrentController.Frame.ContainerWindow
-        for _ in range(REDRAWN):
-            window.invalidate(InvalidateStyle.CHILDREN | InvalidateStyle.UPDATE)
 
     # --- what is true -----------------------------------------------------------------------------------------------
     def told(self, what: str, document: Any = None) -> Any:
