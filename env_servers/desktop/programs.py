@@ -36,7 +36,7 @@ CLASSES = {"Pcmanfm": "files", "XTerm": "terminal", "L3afpad": "editor", "Chromi
 KILLED = range(129, 160)  # exit codes of what was around a program that a signal has ended
 START_S, REPLY_S = 20.0, 20.0
 PAGE_WIDTH = 1024  # css px that the web app is made for; the column shows them smaller
-_HOME, _PLACE = "/home/user", "/home/user/Documents"  # as the programs see them
+_HOME, _PLACE = "/user", "/user/Documents"  # as the programs see them
 _ROOM = (
     *("bwrap", "--unshare-all", "--die-with-parent", "--uid", "1000", "--gid", "1000", "--clearenv"),
     *("--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib"),

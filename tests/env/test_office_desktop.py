@@ -146,13 +146,13 @@ def test_the_shell_sees_its_folder_alone_and_no_network(run, lease):
     spot = [round((box[0] + box[2]) / 2 / 1.6), round((box[1] + box[3]) / 2 / 0.9)]
     run(desktop.perform("desktop", {"action": "left_click", "coordinate": spot}))
     lines = (
-        "ls / > found.txt; ls /home/user >> found.txt; id -u >> found.txt; cat /etc/passwd > passwd.txt",
+        "ls / > found.txt; ls /user >> found.txt; id -u >> found.txt; cat /etc/passwd > passwd.txt",
         "cat /proc/net/dev | grep -c : > net.txt; touch /usr/mine && touch usr.txt; sleep 0.6; echo end > end.txt",
     )
     for line in lines:
         run(desktop.perform("desktop", {"action": "type", "text": f"{line}\n"}))
     files = run(desktop.view()).state["files"]
-    assert files["found.txt"].split() == [*"bin dev home lib lib64 proc tmp usr".split(), "Documents", "1000"]
+    assert files["found.txt"].split() == [*"bin dev lib lib64 proc tmp user usr".split(), "Documents", "1000"]
     assert files["passwd.txt"] == "" and "usr.txt" not in files
     assert files["net.txt"] == "1\n"  # the loopback device of its own
     assert files["end.txt"] == "end\n"  # the picture is taken when the commands have ended
