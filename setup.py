@@ -54,7 +54,7 @@ EXTRAS = {
         "mcp==2.3.0",  # official SDK of the Model Context Protocol: a session's tools as an MCP server
         "miniwob==1.1.0",  # the pages of the suite of that name; only its HTML files are read
     ],
-    "desktop": [],  # the suite `libreoffice`: programs of the system alone, see scripts/setup.sh
+    "desktop": [],  # the suites `libreoffice` and `office`: programs of the system alone, see scripts/setup.sh
     "gpu": ["jax[cuda12]==0.10.2"],  # the same jax with its CUDA plugin
     "tpu": ["jax[tpu]==0.10.2"],  # the same jax with libtpu
     "docs": DOCS,

@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,8 +35,8 @@ from env_servers.desktop.room import Desktops
 from env_servers.server import ServerConfig
 from env_servers.suites import instantiate
 from env_servers.suites.libreoffice import KINDS
-from env_servers.suites.libreoffice.case import BENEFICIAL, generator, length, script
-from env_servers.suites.libreoffice.tools import SPECS
+from env_servers.suites.libreoffice.case import BENEFICIAL, Kind, generator, length, script, whole
+from env_servers.suites.office import KINDS as OFFICE
 from gui_rl.rollout.env_client import EnvClient
 
 TASK = ("libreoffice", "calc/units", 0)
@@ -49,6 +50,11 @@ of the work in the shorter of its two forms. *Tools help*: the label that reward
 actions. Infeasible tasks are left out.
 
 Means; in brackets how many tasks:
+"""
+BESIDE = """## With other programs beside it
+
+The suite `office`: LibreOffice and, beside it, a file manager, a terminal, a text editor or a mail app. Documents and
+mails have tools, the rest is done by hand. Reading in a window that is in view is no action.
 """
 BARS = {"reset": 2000.0, "step": 150.0, "tool": 30.0}  # ms, medians
 READY_S = 3.0  # for the next LibreOffice to be started ahead of time
@@ -103,13 +109,13 @@ class Actions:
     beneficial: int
 
 
-def actions() -> list[Actions]:
-    """Every feasible task's, as its script is played."""
+def actions(kinds: Mapping[str, Kind] = KINDS) -> list[Actions]:
+    """Every feasible task's, as its script is played, its own tools being offered."""
     found = []
-    for kind in KINDS.values():
+    for kind in kinds.values():
         if kind.feasible:
             way = kind.make(generator(kind.id, 0)).way
-            offered = [spec.name for spec in SPECS[kind.app]]
+            offered = [whole(kind.app, name) for part in way for name, _ in part.tools or ()]
             alone = sum(len(part.tools) for part in way) if all(part.tools is not None for part in way) else None
             both = len(script(way, kind.app, offered))
             found.append(Actions(kind.id, length(way, tools=False), alone, both, kind.task.tool_beneficial))
@@ -133,8 +139,8 @@ def show(every: list[Actions]) -> list[Figure]:
     return figures
 
 
-def document(every: list[Actions]) -> str:
-    """The table of actions in Markdown, with means by app; terminate is not counted, saving is."""
+def document() -> str:
+    """The tables of actions of both suites in Markdown, with means by app; terminate is not counted, saving is."""
 
     def row(one: Actions) -> str:
         tools = "" if one.tools is None else one.tools
@@ -147,10 +153,13 @@ def document(every: list[Actions]) -> str:
         helped = sum(one.beneficial > 0 for one in some)
         return f"| {name} ({len(some)}) | {hand:.1f} | {tools} ({len(tooled)}) | {both:.1f} | {helped} |"
 
-    head = "| task | by hand | by tools | by both | tools help |\n|---|---|---|---|---|"
-    apps = [mean(app, [one for one in every if one.task.startswith(f"{app}/")]) for app in SPECS]
-    about = HEAD.format(saved=BENEFICIAL)
-    return "\n".join((about, head, *apps, mean("all", every), "", head, *map(row, every), ""))
+    def tables(every: list[Actions]) -> tuple[str, ...]:
+        head = "| task | by hand | by tools | by both | tools help |\n|---|---|---|---|---|"
+        apps = dict.fromkeys(one.task.partition("/")[0] for one in every)
+        means = (mean(app, [one for one in every if one.task.startswith(f"{app}/")]) for app in apps)
+        return head, *means, mean("all", every), "", head, *map(row, every), ""
+
+    return "\n".join((HEAD.format(saved=BENEFICIAL), *tables(actions()), BESIDE, *tables(actions(OFFICE))))
 
 
 @dataclass(frozen=True)
@@ -169,7 +178,7 @@ def main(config: Config) -> None:
     """Measure, print, write; exit code 1 where a bar is missed."""
     if config.table:
         partial = DOCUMENT.with_suffix(".partial")
-        partial.write_text(document(actions()))
+        partial.write_text(document())
         partial.replace(DOCUMENT)
         return
     two_cores()

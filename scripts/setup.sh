@@ -5,7 +5,8 @@
 # 2. a virtual environment in .venv made with Python >= 3.11
 # 3. this project and its pinned packages in it
 # 4. the front-end packages of the suite `apps`, with npm (asked for by `dev`, else where npm is there)
-# 5. only for the extra `desktop`: LibreOffice with its Python bindings, an X server and a window manager, with apt
+# 5. only for the extra `desktop`: LibreOffice with its Python bindings, an X server, a window manager and the programs
+#    beside LibreOffice (file manager, terminal, text editor), with apt
 #
 # It may be run any number of times; with nothing to do it takes about a second. Exit code 2 means that
 # something is missing that only the user can install; the last line says what.
@@ -67,14 +68,14 @@ if ! has_font; then
     has_font || die "the font '$font' is missing, which the screens are drawn with. Install it (Debian, Ubuntu: 'apt-get install fonts-dejavu-core')"
 fi
 
-# --- the suite `libreoffice` --------------------------------------------------------------------------
+# --- the suites `libreoffice`, `office` -----------------------------------------------------------------
 
 desktop_packages="libreoffice-calc libreoffice-writer libreoffice-impress libreoffice-script-provider-python \
-python3-uno python3-xlib xvfb openbox fonts-dejavu-core"
+python3-uno python3-xlib xvfb openbox fonts-dejavu-core pcmanfm xterm l3afpad bubblewrap"
 
 has_desktop() {
     local name
-    for name in soffice Xvfb openbox setpriv; do
+    for name in soffice Xvfb openbox setpriv pcmanfm xterm l3afpad bwrap; do
         command -v "$name" >/dev/null 2>&1 || return 1
     done
     "${GUI_RL_DESKTOP_PYTHON:-/usr/bin/python3}" -c 'import uno, Xlib' 2>/dev/null
@@ -83,7 +84,7 @@ has_desktop() {
 if [[ ",$extras," == *,desktop,* ]] && ! has_desktop; then
     # shellcheck disable=SC2086 # one word a package
     apt_install $desktop_packages || say "apt-get could not install LibreOffice here"
-    has_desktop || die "the suite 'libreoffice' needs packages that are missing. Install them (Debian: 'apt-get install --no-install-recommends $desktop_packages')"
+    has_desktop || die "the suites 'libreoffice' and 'office' need packages that are missing. Install them (Debian: 'apt-get install --no-install-recommends $desktop_packages')"
 fi
 
 # --- virtual environment and packages -----------------------------------------------------------------

@@ -78,7 +78,7 @@ def test_libreoffice_is_asked_for_by_its_extra_alone(checkout):
     code, said = run(checkout, "env,desktop")
     last = said.splitlines()[-1]
     assert code == 2 and "libreoffice-calc" in last and "python3-uno" in last and "apt-get install" in last
-    for name in ("soffice", "Xvfb", "openbox", "setpriv"):
+    for name in ("soffice", "Xvfb", "openbox", "setpriv", "pcmanfm", "xterm", "l3afpad", "bwrap"):
         program(checkout, name)
     python = program(checkout, "python-with-uno")
     assert run(checkout, "env,desktop", GUI_RL_DESKTOP_PYTHON=str(python))[0] == 0

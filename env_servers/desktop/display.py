@@ -6,6 +6,7 @@ shows, the mouse pointer included. Runs in the system's Python (python3-xlib).
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import select
@@ -15,9 +16,11 @@ import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from Xlib import XK, X
 from Xlib import display as xdisplay
+from Xlib.error import BadDrawable, BadWindow
 from Xlib.ext import xtest
 from Xlib.protocol.event import ClientMessage, MappingNotify
 
@@ -97,6 +100,7 @@ class Display:
             raise RuntimeError("the display does not keep its pixels as 32 bits, blue first")
         self.width, self.height, self._row = header[4], header[5], header[12]
         self._start = header[0] + 12 * header[19]
+        self.area = (self.width, self.height)  # px, from the upper left, that the first window is to fill
         self._spare: dict[int, int] = {}  # keycodes that were given to characters the keyboard lacks
         self.minimal = self._x.display.info.min_keycode
 
@@ -141,27 +145,64 @@ class Display:
         value = window.get_full_property(self._x.intern_atom(name), X.AnyPropertyType)
         return list(value.value) if value else []
 
+    def _managed(self) -> list[Any]:
+        """The managed windows, the first opened first."""
+        return [self._x.create_resource_object("window", one) for one in self._property(self._root, "_NET_CLIENT_LIST")]
+
     def windows(self) -> list[tuple[str, tuple[int, int] | None]]:
-        """The managed windows, the first opened first: (title, its width and height if it fills the display)."""
+        """The managed windows, the first opened first: (title, its width and height if it fills `area`)."""
         found = []
-        for window_id in self._property(self._root, "_NET_CLIENT_LIST"):
-            window = self._x.create_resource_object("window", window_id)
-            title = window.get_full_property(self._x.intern_atom("_NET_WM_NAME"), X.AnyPropertyType)
-            text = title.value if title else b""
-            words = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
-            found.append((words, self._fills(window)))
+        for window in self._managed():
+            with contextlib.suppress(BadWindow, BadDrawable):  # it has just gone
+                titles = (self._x.intern_atom(name) for name in ("_NET_WM_NAME", "WM_NAME"))
+                title = next(filter(None, (window.get_full_property(name, X.AnyPropertyType) for name in titles)), None)
+                text = title.value if title else b""
+                words = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+                found.append((words, self._fills(window)))
         return found
 
     def _fills(self, window: object) -> tuple[int, int] | None:
-        """A window's size if it is that of the display but for the frame that the window manager draws round it."""
+        """A window's size if it is that of `area` but for the frame that the window manager draws round it."""
         shown = window.get_geometry()
         left, right, top, bottom = self._property(window, "_NET_FRAME_EXTENTS") or (0, 0, 0, 0)
-        whole = (shown.width + left + right, shown.height + top + bottom) == (self.width, self.height)
+        whole = (shown.width + left + right, shown.height + top + bottom) == self.area
         return (shown.width, shown.height) if whole else None
 
+    def clients(self) -> list[tuple[int, str, list[int]]]:
+        """The managed windows, the first opened first: (id, class, the box of what lies in its frame)."""
+        found = []
+        for window in self._managed():
+            with contextlib.suppress(BadWindow, BadDrawable):
+                shown, corner = window.get_geometry(), window.translate_coords(self._root, 0, 0)
+                x, y = -corner.x, -corner.y  # where the window is, seen from the display's corner
+                name = (window.get_wm_class() or ("", ""))[1]
+                found.append((window.id, name, [x, y, x + shown.width, y + shown.height]))
+        return found
+
+    def place(self, window_id: int, x: int, y: int, width: int, height: int) -> None:
+        """Ask the window manager to put a window there, px, its frame included."""
+        window = self._x.create_resource_object("window", window_id)
+        left, right, top, bottom = self._property(window, "_NET_FRAME_EXTENTS") or (0, 0, 0, 0)
+        if (window.get_wm_normal_hints() or {"win_gravity": 0})["win_gravity"] == X.StaticGravity:
+            x, y = x + left, y + top  # its own place is meant, not its frame's
+        window.configure(x=x, y=y, width=width - left - right, height=height - top - bottom)
+        self._x.sync()
+
+    def activate(self, window_id: int) -> None:
+        """Ask the window manager to give a window the keyboard."""
+        window = self._x.create_resource_object("window", window_id)
+        kind = self._x.intern_atom("_NET_ACTIVE_WINDOW")
+        event = ClientMessage(window=window, client_type=kind, data=(32, [2, X.CurrentTime, 0, 0, 0]))
+        self._root.send_event(event, event_mask=X.SubstructureRedirectMask | X.SubstructureNotifyMask)
+        self._x.sync()
+
     def maximise(self) -> None:
-        """Ask the window manager anew to let the first window fill the display: out of that state and into it."""
+        """Ask the window manager anew to let the first window fill `area`: the display by leaving that state and
+        entering it again."""
         window_id = self._property(self._root, "_NET_CLIENT_LIST")[0]
+        if self.area != (self.width, self.height):
+            self.place(window_id, 0, 0, *self.area)
+            return
         window = self._x.create_resource_object("window", window_id)
         ways = [self._x.intern_atom(f"_NET_WM_STATE_MAXIMIZED_{way}") for way in ("VERT", "HORZ")]
         for add in (0, 1):
@@ -171,27 +212,35 @@ class Display:
         self._x.sync()
 
     def handled(self, patience_s: float) -> bool:
-        """Whether the program of the first window has handled all input up to now: it has answered a ping (EWMH), which
-        reaches it behind that input. False: not within `patience_s`."""
-        windows = self._property(self._root, "_NET_CLIENT_LIST")
-        if not windows:
-            return True
+        """Whether the programs have handled all input up to now: each has answered a ping (EWMH), which reaches it
+        behind that input. False: not within `patience_s`. What knows no pings is not waited for."""
         self._pings += 1
-        ping, number = self._x.intern_atom("_NET_WM_PING"), self._pings
-        window = self._x.create_resource_object("window", windows[0])
-        asked = (32, [ping, number, windows[0], 0, 0])
-        kind = self._x.intern_atom("WM_PROTOCOLS")
-        window.send_event(ClientMessage(window=window, client_type=kind, data=asked), event_mask=X.NoEventMask)
+        ping, kind = self._x.intern_atom("_NET_WM_PING"), self._x.intern_atom("WM_PROTOCOLS")
+        first: dict[str, int] = {}  # window of each program
+        for window_id, program, _ in self.clients():
+            first.setdefault(program, window_id)
+        waiting = set()
+        for window_id in first.values():
+            window = self._x.create_resource_object("window", window_id)
+            with contextlib.suppress(BadWindow):
+                if ping in self._property(window, "WM_PROTOCOLS"):
+                    waiting.add(window_id)
+                    event = ClientMessage(
+                        window=window, client_type=kind, data=(32, [ping, self._pings, window_id, 0, 0])
+                    )
+                    window.send_event(event, event_mask=X.NoEventMask)
         self._x.flush()
         end = time.monotonic() + patience_s
-        while True:
+        while waiting:
             while self._x.pending_events():
                 event = self._x.next_event()
-                if event.type == X.ClientMessage and list(event.data[1][:2]) == [ping, number]:
-                    return True
-            if time.monotonic() > end:
+                if event.type == X.ClientMessage and list(event.data[1][:2]) == [ping, self._pings]:
+                    waiting.discard(event.data[1][2])
+            if waiting and time.monotonic() > end:
                 return False
-            select.select([self._x], [], [], 0.05)
+            if waiting:
+                select.select([self._x], [], [], 0.05)
+        return True
 
     def focused(self) -> bool:
         """Whether the topmost window has the keyboard."""

@@ -5,7 +5,8 @@ In: JSON lines on standard input, `{"do": name, ...}`; see `Host`. Out: a JSON l
 line, `{"result": {"width", "height"}}`, says that the desktop is ready. When standard input ends, whatever it is doing,
 the process ends with all that it has started and its folder: none outlives the server (R36).
 
-Run by `room` as `python3 -m env_servers.desktop.host --gui-rl-owner=LABEL FOLDER WIDTH HEIGHT`, by the system's Python.
+Run by `room` as `python3 -m env_servers.desktop.host --gui-rl-owner=LABEL FOLDER WIDTH HEIGHT BESIDE`, by the system's
+Python. BESIDE: px at the right of the display that are kept for `programs`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from com.sun.star.lang import DisposedException
 
 from .display import LONGEST_S, Display, NoSuchKey, start_server
 from .office import LOOKS, Fault, Office, write_profile
+from .programs import CLASSES, Programs
 
 WINDOW_S = 5.0  # for a window to be there, maximised
 STILL_S = 0.45  # a picture as still as this shows what LibreOffice draws late: its toolbars' states (0.3 s)
@@ -49,11 +51,16 @@ _OPENBOX = """<?xml version="1.0" encoding="UTF-8"?>
 <mousebind button="Left" action="Press"><action name="Focus"/><action name="Raise"/></mousebind>
 <mousebind button="Left" action="Drag"><action name="Move"/></mousebind></context>
 <context name="Close"><mousebind button="Left" action="Click"><action name="Close"/></mousebind></context>
-</mouse>
+{clicks}</mouse>
 <menu></menu>
-<applications><application type="normal"><maximized>yes</maximized></application></applications>
+<applications><application type="normal"><maximized>{maximised}</maximized></application>{places}</applications>
 </openbox_config>
 """
+_CLICKS = """<context name="Client"><mousebind button="Left" action="Press"><action name="Focus"/><action name="Raise"/>
+</mousebind><mousebind button="Right" action="Press"><action name="Focus"/><action name="Raise"/></mousebind></context>
+"""  # what is clicked has the keyboard: only where there are several programs
+_PLACE = """<application class="{name}" type="normal"><position force="yes"><x>{x}</x><y>0</y></position></application>
+"""  # none ever lies over LibreOffice, which would draw itself anew
 _FONTS = """<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig>
@@ -75,12 +82,15 @@ def _with_us(*command: str, signal: str = "KILL", **more: Any) -> subprocess.Pop
 class Host:
     """One desktop. Its public methods are what it can be told to do; their keywords come as they are in the line."""
 
-    def __init__(self, folder: Path, width: int, height: int) -> None:
+    def __init__(self, folder: Path, width: int, height: int, beside: int) -> None:
         self.folder, self.documents = folder, folder / "home" / "Documents"
         self.documents.mkdir(parents=True, exist_ok=True)
-        (folder / "openbox.xml").write_text(_OPENBOX)
+        places = "".join(_PLACE.format(name=name, x=width - beside) for name in CLASSES)
+        looks = {"clicks": "", "maximised": "yes", "places": ""}
+        looks |= {"clicks": _CLICKS, "maximised": "no", "places": places} if beside else {}
+        (folder / "openbox.xml").write_text(_OPENBOX.format(**looks))
         (folder / "fonts.conf").write_text(_FONTS.format(cache=folder / "fonts"))
-        write_profile(folder / "golden", width, height)
+        write_profile(folder / "golden", width - beside, height, maximised=not beside)
         self._server, name = start_server(folder, width, height, _with_us)
         (folder / "display").write_text(name)
         os.environ |= {
@@ -94,6 +104,8 @@ class Host:
             "TZ": "UTC",
         }
         self.display = Display(name, folder)
+        self.display.area = (width - beside, height)
+        self.programs = Programs(_with_us, folder, self.documents, self.display)
         self._manager = _with_us("openbox", "--config-file", str(folder / "openbox.xml"), "--sm-disable", signal="TERM")
         end = time.monotonic() + MANAGER_S
         while not self.display.managed():
@@ -105,7 +117,8 @@ class Host:
 
     # --- what it can be told ----------------------------------------------------------------------------------------
     def renew(self) -> None:
-        """A fresh LibreOffice from the golden profile, without a document."""
+        """A fresh LibreOffice from the golden profile, without a document, and nothing beside it."""
+        self.programs.end()
         if self.office is not None:
             self.office.end()
         profile = self.folder / "profile"
@@ -118,25 +131,40 @@ class Host:
         (self.folder / "sockets").write_text("\n".join(map(str, self.office.doors)))  # for whoever clears up after us
         self._fresh = True
 
-    def load(self, name: str, data: str) -> None:
-        """Open the document `name` (its bytes in base64) in a maximised window, nothing else being open."""
+    def load(self, name: str, data: str, beside: dict[str, str] | None = None, **more: Any) -> None:
+        """Open the document `name` (its bytes in base64) in a maximised window, nothing else being open.
+
+        beside: texts of files that lie beside it. more: see `Programs.start`; without it there are none.
+        """
         self._roomy()
         if not self._fresh:
             self.renew()
         self._fresh = False
         path = self.documents / name
         path.write_bytes(base64.b64decode(data))
+        for other, text in (beside or {}).items():
+            (self.documents / other).parent.mkdir(parents=True, exist_ok=True)
+            (self.documents / other).write_text(text)
         self.display.move(self.display.width - 1, self.display.height - 1)
         self.office.open(path)
+        self._arrange(1)
+        if more:
+            self.programs.start(**more)
+            self._arrange(1 + len(more["names"]))
+
+    def _arrange(self, count: int) -> None:
+        """Until there are this many windows and that of the document, the first, fills its area."""
         begun = time.monotonic()
+        if self.display.area[0] < self.display.width:
+            self.display.maximise()
         while True:
             self._settle()
             self.display.settled(STILL_S, WINDOW_S)
             windows = self.display.windows()
-            if len(windows) == 1 and windows[0][1] == self.office.size():
+            if len(windows) == count and windows[0][1] == self.office.size():
                 return
             if time.monotonic() > begun + WINDOW_S:
-                self._explain(windows)
+                self._explain(windows, count)
             if windows:
                 self.display.maximise()  # LibreOffice may have set a size of its own after the window manager did
 
@@ -146,9 +174,9 @@ class Host:
         if free < ROOM:
             raise Fault("disk_full", f"{free} bytes are free where {self.folder} is, and {ROOM} are needed")
 
-    def _explain(self, windows: list[tuple[str, Any]]) -> None:
+    def _explain(self, windows: list[tuple[str, Any]], count: int) -> None:
         titles = ", ".join(repr(title) for title, _ in windows) or "none"
-        if len(windows) > 1:
+        if len(windows) > count:
             raise Fault("dialog", f"something else is open beside the document: {titles}")
         raise Fault("not_maximised", f"the window of the document is not there, maximised: {titles}")
 
@@ -156,13 +184,18 @@ class Host:
         """What is true and what is shown, once it has settled: {"state", "png" (base64)}."""
         self._roomy()
         self._settle()
+        self.programs.deliver()
+        place = self.office.follow()
         state = {
             "document": self.office.told("facts"),
+            "place": place,
             "saved": self.office.saved(),
             "files": self.office.files(),
             "windows": [title for title, _ in self.display.windows()],
             "selection": self.office.app.selection(self.office.document),
         }
+        if self.programs.open:
+            state["web"] = self.programs.web.call("window.app.state()")
         pixels = self.display.settled()
         return {"state": state, "png": base64.b64encode(self.display.png(pixels)).decode()}
 
@@ -173,31 +206,37 @@ class Host:
             self._handled()
             self.display.settled()
             self._handled()
-            if self.display.focused() or time.monotonic() > end:
+            if (self.display.focused() and not self.programs.busy()) or time.monotonic() > end:
                 return
 
     def _handled(self) -> None:
-        """Until LibreOffice has handled all input; twice, as what it then posts to itself may open a window."""
+        """Until the programs have handled all input; twice, as what they then post to themselves may open a window."""
         for _ in range(2):
-            self.office.check()
+            self._check()
             while not self.display.handled(ALIVE_S):
-                self.office.check()
+                self._check()
+
+    def _check(self) -> None:
+        self.office.check()
+        self.programs.check()
 
     def elements(self) -> list[dict[str, Any]]:
-        """See `inside.elements`."""
+        """See `inside.elements` and `Programs.elements`."""
         self._settle()
-        return self.office.told("elements")
+        return self.office.told("elements") + self.programs.elements()
 
     def tool(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """See `Office.tool`."""
+        """See `Office.tool`; those of the web app, whose names begin with "mail.", are its own."""
         self._roomy()
-        self.office.check()
+        self._check()
+        if name.startswith("mail.") and self.programs.open:
+            return self.programs.web.call(f"window.app.tool({json.dumps(name)}, {json.dumps(arguments)})")
         return self.office.tool(name, arguments)
 
     def act(self, action: str, x: int = 0, y: int = 0, **more: Any) -> None:
         """One action of the desktop's family, in pixels."""
         self._roomy()
-        self.office.check()
+        self._check()
         display = self.display
         if action in ("mouse_move", "left_click", "right_click", "middle_click", "double_click", "triple_click"):
             display.move(x, y)
@@ -241,6 +280,7 @@ class Host:
 
     def end(self) -> None:
         """Nothing of it is left."""
+        self.programs.end()
         if self.office is not None:
             self.office.end()
         for process in (self._manager, self._server):
@@ -250,7 +290,7 @@ class Host:
 
 
 def main() -> None:
-    folder, width, height = Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+    folder, sizes = Path(sys.argv[2]), [int(word) for word in sys.argv[3:6]]
     lines: queue.Queue[str] = queue.Queue()
     made: list[Host] = []
     out = os.fdopen(os.dup(1), "w")
@@ -273,12 +313,12 @@ def main() -> None:
         out.flush()
 
     try:
-        made.append(Host(folder, width, height))
+        made.append(Host(folder, *sizes))
     except Exception as error:  # X and UNO have errors of their own: each is said, none looks like a lost host
         detail = str(error) if isinstance(error, Fault) else f"{type(error).__name__}: {error}"
         say({"fault": getattr(error, "code", "not_started"), "detail": detail})
         return
-    say({"result": {"width": width, "height": height}})
+    say({"result": {"width": sizes[0], "height": sizes[1]}})
     while True:
         say(made[0].answer(lines.get()))
 

@@ -32,6 +32,7 @@ LOOKS = {"SAL_USE_VCLPLUGIN": "gen", "SAL_NO_MOUSEGRABS": "1", "OOO_DISABLE_RECO
 _ITEM = '<item oor:path="{}"><prop oor:name="{}" oor:op="fuse"><value>{}</value></prop></item>\n'
 _FACTORY = "/org.openoffice.Setup/Office/Factories/org.openoffice.Setup:Factory['{}']"
 TITLE = 19  # px of the title bar: a window that is made as large as it will be has no size to be told of later
+FRAME = (1, 20, 1, 5)  # px round a window that is not maximised: left, top, right, bottom
 SETTINGS = (
     ("/org.openoffice.Setup/Office", "ooSetupInstCompleted", "true"),
     ("/org.openoffice.Setup/Product", "ooSetupLastVersion", "99.9"),  # no page about what is new
@@ -61,7 +62,8 @@ SETTINGS = (
 
 
 class Fault(Exception):
-    """The desktop's own fault. code: office_lost, not_started, dialog, locked, not_maximised, unreadable, disk_full."""
+    """The desktop's own fault. code: office_lost, program_lost, not_started, dialog, locked, not_maximised, unreadable,
+    disk_full."""
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(detail)
@@ -78,9 +80,9 @@ def find_program() -> Path:
     raise FileNotFoundError("no soffice on PATH")
 
 
-def write_profile(folder: Path, width: int, height: int) -> None:
+def write_profile(folder: Path, width: int, height: int, maximised: bool = True) -> None:
     """The golden profile: what is pinned, and that this very build has started with it before (else it would set the
-    profile up and end with code 81, to be started again)."""
+    profile up and end with code 81, to be started again). width, height: of the window, its frame included, px."""
     (folder / "user" / "extensions").mkdir(parents=True, exist_ok=True)
     lines = find_program().with_name("versionrc").read_text().splitlines()
     build = next(line.partition("=")[2] for line in lines if line.startswith("buildid="))
@@ -90,7 +92,9 @@ def write_profile(folder: Path, width: int, height: int) -> None:
     (scripts / NAME).write_text(STUB)
     head = '<?xml version="1.0" encoding="UTF-8"?>\n<oor:items xmlns:oor="http://openoffice.org/2001/registry" '
     head += 'xmlns:xs="http://www.w3.org/2001/XMLSchema" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">\n'
-    place = f"0,{TITLE},{width},{height - TITLE};5;0,{TITLE},{width},{height - TITLE};"  # 5: maximised
+    left, top, right, bottom = (0, TITLE, 0, 0) if maximised else FRAME
+    place = f"{left},{top},{width - left - right},{height - top - bottom};"
+    place = f"{place}{5 if maximised else 1};{place}"  # 5: maximised
     windows = [(_FACTORY.format(app.SERVICE), "ooSetupFactoryWindowAttributes", place) for app in APPS.values()]
     items = "".join(_ITEM.format(*setting) for setting in (*SETTINGS, *windows))
     (folder / "user" / "registrymodifications.xcu").write_text(f"{head}{items}</oor:items>\n")
@@ -200,13 +204,16 @@ class Office:
         return self._saved[1]
 
     def files(self) -> dict[str, str]:
-        """What lies beside the document: text files whole, of others their first bytes that tell what they are."""
+        """What lies beside the document, also in folders below ("folder/name"): text files whole, of others their first
+        bytes that tell what they are."""
         found = {}
-        for path in sorted(self.documents.iterdir()):
+        for path in sorted(self.documents.rglob("*")):
             if path == self.path or path.name.startswith(".~lock.") or not path.is_file():
                 continue
-            data = path.read_bytes()[:MOST_TEXT]
-            found[path.name] = data.decode(errors="replace") if path.suffix in TEXT else data[:4].hex()
+            with path.open("rb") as file:
+                data = file.read(MOST_TEXT)
+            name = str(path.relative_to(self.documents))
+            found[name] = data.decode(errors="replace") if path.suffix in TEXT else data[:4].hex()
         return found
 
     def inside(self, asked: str, suffix: str) -> Path:
@@ -215,6 +222,15 @@ class Office:
         if target.parent != self.documents.resolve() or target == self.path:
             raise ToolFailure(f"{asked!r} does not lie in the folder of the document")
         return target
+
+    def follow(self) -> str:
+        """Where the document's file lies, from the documents' folder on, also if it was moved there since it was read;
+        "" where it is gone."""
+        if not self.path.exists() and self._saved[0]:
+            for path in self.documents.rglob("*"):
+                if path.is_file() and path.stat().st_ino == self._saved[0][0]:
+                    self.path = path
+        return str(self.path.relative_to(self.documents)) if self.path.exists() else ""
 
     def _stamp(self) -> tuple[int, int, int] | None:
         try:

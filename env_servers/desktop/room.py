@@ -3,9 +3,9 @@
 In: desktop kinds, and initial states `{"file": name, "data": base64}`. Out: screens that are leased to one user at a
 time. LibreOffice is started anew from a golden profile for every lease, ahead of time, in the background.
 
-A desktop's own faults become `DesktopLost` with their name in front: office_lost, not_started, dialog, locked,
-not_maximised, unreadable, disk_full, silent (no reply within `timeout_s`: a dialog or LibreOffice itself blocks),
-host_lost.
+A desktop's own faults become `DesktopLost` with their name in front: office_lost, program_lost (one beside it),
+not_started, dialog, locked, not_maximised, unreadable, disk_full, silent (no reply within `timeout_s`: a dialog or
+LibreOffice itself blocks), host_lost.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from subprocess import DEVNULL, PIPE, run
 from typing import Any
 
 from .. import orphans
+from ..browser import find_chromium
 from ..errors import UserError
 from ..inputs import UNTOUCHING, WAIT_LIMIT_S
 from ..protocol.actions import to_pixels
@@ -35,6 +36,8 @@ PACKAGES = (
     " python3-uno python3-xlib xvfb openbox fonts-dejavu-core"
 )
 PROGRAMS = ("soffice", "Xvfb", "openbox", "setpriv")
+BESIDE_PACKAGES = "pcmanfm xterm l3afpad bubblewrap"  # and Chromium, as for all pages
+BESIDE_PROGRAMS = ("pcmanfm", "xterm", "l3afpad", "bwrap", "bash")
 START_S, END_S = 40.0, 5.0
 IDLE_DESKTOPS = 2  # kept ready; each takes 0.2 to 0.3 GB
 LONGEST_LINE = 2**25  # bytes of a reply: a picture in base64
@@ -66,6 +69,18 @@ def find_python() -> str:
         f"the suite 'libreoffice' needs {what}: `apt-get install --no-install-recommends {PACKAGES}`"
         " (scripts/setup.sh env,desktop does it where it may)"
     )
+
+
+@cache
+def find_beside() -> str:
+    """Chromium, where the programs beside LibreOffice are all there (see `programs`); UserError says what is not."""
+    for name in BESIDE_PROGRAMS:
+        if shutil.which(name) is None:
+            raise UserError(
+                f"the suite 'office' needs the program {name} beside LibreOffice: `apt-get install"
+                f" --no-install-recommends {BESIDE_PACKAGES}` (scripts/setup.sh env,desktop does it where it may)"
+            )
+    return find_chromium()
 
 
 def _scripts() -> bool:
@@ -107,12 +122,14 @@ class Desktop:
     async def open(self) -> None:
         """Start all of it. Raises UserError, DesktopLost."""
         python = await asyncio.to_thread(find_python)
+        more = {"GUI_RL_CHROMIUM": await asyncio.to_thread(find_beside)} if self.kind.beside else {}
+        sizes = map(str, (self.kind.width, self.kind.height, self.kind.beside))
         label = f"--gui-rl-owner={self._folder.name.removeprefix(PREFIX).rpartition('-')[0]}"
         words = ["-m", "env_servers.desktop.host", label, str(self._folder)]
         with self._log.open("wb") as log:
             self._process = await asyncio.create_subprocess_exec(
-                python, *words, str(self.kind.width), str(self.kind.height), stdin=PIPE, stdout=PIPE, stderr=log,
-                env=_environment(), start_new_session=True, limit=LONGEST_LINE, cwd="/",
+                python, *words, *sizes, stdin=PIPE, stdout=PIPE, stderr=log, env={**_environment(), **more},
+                start_new_session=True, limit=LONGEST_LINE, cwd="/",
             )  # fmt: skip
         await self._exchange(None, START_S)
 
@@ -164,9 +181,10 @@ class Desktop:
 
     # --- the screen -------------------------------------------------------------------------------------------------
     async def load(self, state: Mapping[str, Any]) -> None:
-        """Open the document `file`, whose bytes are `data` in base64."""
+        """Open the document `file`, whose bytes are `data` in base64; what else `Host.load` takes comes as it is."""
         self._answer, self._acted = "", 0
-        await self.ask("load", name=state["file"], data=state["data"])
+        more = {name: given for name, given in state.items() if name != "file"}
+        await self.ask("load", name=state["file"], **more)
 
     async def view(self, marks: bool = False) -> View:
         """State and picture. A desktop draws no marks."""

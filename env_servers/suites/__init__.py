@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from env_servers.errors import UserError
 
-from . import apps, drills, libreoffice, memory, miniwob, relay, virtual
+from . import apps, drills, libreoffice, memory, miniwob, office, relay, virtual
 from .infeasible import Infeasible
 from .suite import Suite, Task, TaskInstance
 
@@ -20,6 +20,7 @@ SUITES: dict[str, Suite] = {
     "infeasible-apps": Infeasible(apps.tasks, apps.registry),
     "infeasible-memory": Infeasible(memory.tasks, lambda: memory.registry),
     "libreoffice": libreoffice,
+    "office": office,
     "miniwob": miniwob,
     "miniwob25": miniwob.SMALL,
 }

@@ -81,11 +81,15 @@ class PageKind:
 
 @dataclass(frozen=True)
 class DesktopKind:
-    """A display of its own with one program on it, its window maximised. width, height: of the display in px."""
+    """A display of its own with LibreOffice on it. width, height: of the display in px.
+
+    beside: px at the right that are kept for other programs (see `desktop.programs`); 0: LibreOffice has it all.
+    """
 
     name: str
     width: int
     height: int
+    beside: int = 0
 
 
 @dataclass(frozen=True)

@@ -107,27 +107,32 @@ def length(way: Sequence[Part], tools: bool) -> int:
     return sum(min(len(p.hand), len(p.tools)) if tools and p.tools is not None else len(p.hand) for p in way)
 
 
+def whole(app: str, name: str) -> str:
+    """A tool's whole name; one of another program has it already."""
+    return name if "." in name else f"libreoffice_{app}.{name}"
+
+
 def script(way: Sequence[Part], app: str, offered: Sequence[str]) -> list[HandMove | CallDict]:
     """All moves in order. A part is done by tools where all that it needs are offered and it is no longer so."""
     moves: list[HandMove | CallDict] = []
     for part in way:
-        calls = [{"name": f"libreoffice_{app}.{name}", "arguments": given} for name, given in part.tools or ()]
+        calls = [{"name": whole(app, name), "arguments": given} for name, given in part.tools or ()]
         by_tools = calls and len(calls) <= len(part.hand) and all(call["name"] in offered for call in calls)
         moves += calls if by_tools else part.hand
     return moves
 
 
 _HAND: dict[str, Callable[..., Move]] = {
-    "click": lambda elements, name: HAND.tap(elements, name),
-    "double": lambda elements, name: HAND.mark(elements, name),
-    "triple": lambda elements, name: HAND.triple(elements, name),
-    "right": lambda elements, name: HAND.context(elements, name),
-    "hover": lambda elements, name: HAND.hover(elements, name),
-    "drag": lambda elements, name, onto: HAND.drag(elements, name, onto),
-    "key": lambda elements, *keys: HAND.keys(*keys),
-    "type": lambda elements, text: HAND.type(text),
-    "answer": lambda elements, text: HAND.answer(text),
-    "wait": lambda elements, seconds: HAND.wait(seconds),
+    "click": Hand.tap,
+    "double": Hand.mark,
+    "triple": Hand.triple,
+    "right": Hand.context,
+    "hover": Hand.hover,
+    "drag": Hand.drag,
+    "key": lambda hand, elements, *keys: hand.keys(*keys),
+    "type": lambda hand, elements, text: hand.type(text),
+    "answer": lambda hand, elements, text: hand.answer(text),
+    "wait": lambda hand, elements, seconds: hand.wait(seconds),
 }
 
 
@@ -142,6 +147,11 @@ class Instance(suite.TaskInstance):
 
     case: Case
 
+    @property
+    def app(self) -> str:
+        """Which of the programs has the document."""
+        return self.page.name
+
     def succeeded(self, state: State, declared: str | None, complete: bool) -> bool:
         """See the module; what is infeasible is solved by terminate(failure) alone (R4)."""
         if not self.task.feasible:
@@ -153,14 +163,14 @@ class Instance(suite.TaskInstance):
         """The script's next move, the episode having been played by the script so far."""
         if not self.task.feasible:
             return HAND.give_up()
-        moves = script(self.case.way, self.page.name, tools)
+        moves = script(self.case.way, self.app, tools)
         if state["acted"] >= len(moves):
             return HAND.finish()
         move = moves[state["acted"]]
         if isinstance(move, dict):
             return Move(move, f"Use the tool {move['name'].rpartition('.')[2].replace('_', ' ')}.")
         kind, *rest = move
-        return _HAND[kind](elements, *rest)
+        return _HAND[kind](Hand("desktop", self.page.width, self.page.height), elements, *rest)
 
 
 def instantiate(kind: Kind, seed: int) -> Instance:
