@@ -99,7 +99,12 @@ class Guest:
         """The file that the client means; Refused for one outside the guest's own folder."""
         named = PurePosixPath(str(asked or "").replace("~", str(HOME), 1))
         outside = named.is_absolute() and named.parent not in FOLDERS
-        if outside or named.name in ("", "..") or (not named.is_absolute() and len(named.parts) != 1):
+        if (
+            outside
+            or named in FOLDERS
+            or named.name in ("", "..")
+            or (not named.is_absolute() and len(named.parts) != 1)
+        ):
             raise Refused(403, f"{asked!r} is not a file of this guest: files lie in {HOME} and its Desktop")
         folder = await self.folder(source)
         found = folder / named.name
