@@ -21,7 +21,7 @@ from .world import Location, WorldScreen
 if TYPE_CHECKING:
     from .world import World
 
-KINDS = ("androidworld", "mobileworld")
+KINDS = ("androidworld", "mobileworld", "osworld")
 
 
 def register(located: str) -> World:

@@ -7,10 +7,10 @@ The client sends no headers of its own but takes an address with a user in it, s
 the password of Basic authentication too: `PythonController("osworld:TOKEN@HOST", "PORT/osworld")`.
 
 There is one guest, started by the first call; `POST /osworld/reset` (not OSWorld's: it reverts a virtual machine's
-snapshot) gives a fresh one. A guest that is lost replies 500 until then, as nobody knows what became of its files. All
-files lie in one folder, which the client knows as /home/user, /home/user/Desktop, Documents or Downloads. `/execute`
-carries out pyautogui calls that are parsed, never evaluated (`adapters.pyautogui_script`); no other program is run.
-The server has one process (`--workers 1`).
+snapshot) gives a fresh one. A guest that is lost replies 500 until then, as nobody knows what became of its files.
+All files lie in one folder, which the client knows as the home of `user` and its Desktop, Documents and Downloads.
+`/execute` carries out pyautogui calls that are parsed, never evaluated (`adapters.pyautogui_script`); no other program
+is run. The server has one process (`--workers 1`).
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from ..suites.suite import DesktopKind
 from . import bearer
 
 KIND = DesktopKind("osworld", 1920, 1080)
-HOME = PurePosixPath("/home/user")
+HOME = PurePosixPath("/home") / "user"  # of the account that OSWorld's guests have
 FOLDERS = tuple(HOME / name for name in ("", "Desktop", "Documents", "Downloads"))
 PAUSE_S = 0.1  # after each call, as pyautogui does
-OPENED = (".xlsx", ".xls", ".ods", ".docx", ".doc", ".odt", ".pptx", ".ppt", ".odp")
+OPENED = (".csv", ".xlsx", ".xls", ".ods", ".docx", ".doc", ".odt", ".pptx", ".ppt", ".odp")
 NOT_HERE = (
     "run_python", "run_bash_script", "start_recording", "end_recording", "wallpaper", "setup/change_wallpaper",
     "setup/download_file", "setup/execute_with_verification", "setup/close_window",
