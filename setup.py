@@ -52,6 +52,7 @@ EXTRAS = {
         "prometheus_client==0.26.0",  # GET /metrics
         "wsproto==1.3.2",  # WebSockets for uvicorn (the facade for OpenEnv)
         "mcp==2.3.0",  # official SDK of the Model Context Protocol: a session's tools as an MCP server
+        "python-multipart==0.0.34",  # forms with files, as OSWorld's clients send them
         "miniwob==1.1.0",  # the pages of the suite of that name; only its HTML files are read
     ],
     "desktop": [],  # the suites `libreoffice` and `office`: programs of the system alone, see scripts/setup.sh

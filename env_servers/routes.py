@@ -25,7 +25,7 @@ from starlette.exceptions import HTTPException
 
 from .browser import PAGE_TIMEOUT_S
 from .errors import UserError
-from .facades import androidworld, mcp, openenv
+from .facades import androidworld, mcp, openenv, osworld
 from .leases import Refusal, Session
 from .limits import BodyLimit
 from .logs import Level, say
@@ -283,6 +283,7 @@ def create_app(config: ServerConfig, screens: Source | None = None) -> FastAPI:
     for router in (general, suites, sessions, mcp.router(), openenv.router()):
         app.include_router(router)
     app.include_router(androidworld.router(), responses=_PROBLEMS)
+    app.include_router(osworld.router())
     _say_errors(app)
     return app
 

@@ -21,7 +21,7 @@ from .world import Location, WorldScreen
 if TYPE_CHECKING:
     from .world import World
 
-KINDS = ("androidworld", "mobileworld", "openenv")
+KINDS = ("androidworld", "mobileworld", "openenv", "osworld")
 
 
 def register(located: str) -> World:

@@ -272,6 +272,17 @@ class Display:
             self._send(X.ButtonRelease, BUTTONS[button])
         self._x.sync()
 
+    def hold(self, button: str, down: bool) -> None:
+        """Press a button where the pointer is and keep it so, or let it go."""
+        self._send(X.ButtonPress if down else X.ButtonRelease, BUTTONS[button])
+        self._x.sync()
+
+    def hold_keys(self, names: list[str], down: bool) -> None:
+        """Press keys and keep them so, or let them go. NoSuchKey before anything is pressed."""
+        for code in [self._code(keysym(name))[0] for name in names]:
+            self._send(X.KeyPress if down else X.KeyRelease, code)
+        self._x.sync()
+
     def drag(self, x: int, y: int) -> None:
         """From where the pointer is, in steps, as a program takes one long move for none."""
         x0, y0 = self.pointer()

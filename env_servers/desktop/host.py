@@ -199,6 +199,13 @@ class Host:
         pixels = self.display.settled()
         return {"state": state, "png": base64.b64encode(self.display.png(pixels)).decode()}
 
+    def picture(self) -> dict[str, Any]:
+        """What is shown, with or without a document: {"png" (base64), "windows": titles, "pointer": [x, y]}."""
+        self._settle()
+        png = base64.b64encode(self.display.png(self.display.settled())).decode()
+        windows = [title for title, _ in self.display.windows()]
+        return {"png": png, "windows": windows, "pointer": list(self.display.pointer())}
+
     def _settle(self) -> None:
         """Until all input has been handled, the picture is still, and a new window has the keyboard."""
         end = time.monotonic() + LONGEST_S
@@ -251,6 +258,10 @@ class Host:
                 if more["at"]:
                     display.move(x, y)
                 display.wheel(more["pixels"], sideways=action == "hscroll")
+            case "mouse_down" | "mouse_up":
+                display.hold(more["button"], action == "mouse_down")
+            case "key_down" | "key_up":
+                display.hold_keys(more["keys"], action == "key_down")
             case "key":
                 display.press(more["keys"])
             case "type":

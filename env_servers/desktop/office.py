@@ -26,6 +26,7 @@ from .tools import ToolFailure, properties
 START_S = 20.0
 MOST_TEXT, TEXT = 20_000, (".csv", ".txt")
 PROGRAM = "soffice.bin"
+CSV = "Text - txt - csv (StarCalc)"
 LOOKS = {"SAL_USE_VCLPLUGIN": "gen", "SAL_NO_MOUSEGRABS": "1", "OOO_DISABLE_RECOVERY": "1", "SAL_DISABLE_CUPS": "1"}
 """Drawn by LibreOffice's own widgets, the same everywhere; no recovery after a kill, no printers of this machine."""
 
@@ -175,7 +176,8 @@ class Office:
         """Show the document. Raises Fault: locked, unreadable."""
         if path.with_name(f".~lock.{path.name}#").exists():  # LibreOffice would ask what to do
             raise Fault("locked", f"{path.name} is locked by somebody else")
-        self.document = self.desktop.loadComponentFromURL(path.as_uri(), "_default", 0, ())
+        how = properties(FilterName=CSV, FilterOptions="44,34,76,1") if path.suffix == ".csv" else ()  # else it asks
+        self.document = self.desktop.loadComponentFromURL(path.as_uri(), "_default", 0, how)
         if self.document is None:
             raise Fault("unreadable", f"LibreOffice cannot open {path.name}")
         if self.document.isReadonly():

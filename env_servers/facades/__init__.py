@@ -1,4 +1,5 @@
-"""Other protocols over the same sessions: MCP (`mcp.py`), OpenEnv (`openenv.py`), AndroidWorld (`androidworld.py`).
+"""Other protocols over the same sessions: MCP (`mcp.py`), OpenEnv (`openenv.py`), AndroidWorld (`androidworld.py`),
+OSWorld (`osworld.py`).
 
 Each gives a FastAPI router.
 """
