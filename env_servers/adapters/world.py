@@ -90,7 +90,7 @@ class Wire:
     async def fetch(self, method: str, path: str, body: Any = None, form: Any = None) -> tuple[int, bytes]:
         """Status and bytes of a reply that need not be JSON, whatever the status. Raises ScreenLost."""
         try:
-            async with self._http.request(method, self.url + path, json=body, data=form) as reply:
+            async with self.http.request(method, self.url + path, json=body, data=form) as reply:
                 return reply.status, await reply.read()
         except (TimeoutError, aiohttp.ClientError) as error:
             raise ScreenLost(f"{method} {self.url}{path}: {error or 'no answer'}") from error
