@@ -10,13 +10,14 @@ import pytest
 import uvicorn
 from fastapi import Body, FastAPI, HTTPException
 from PIL import Image
+from worlds import play_world
 
 from env_servers.adapters import Worlds, register
 from env_servers.adapters.json_action import ACTION_TYPES, from_json_action, to_json_action
 from env_servers.errors import UserError
 from env_servers.leases import Refusal
 from env_servers.protocol.actions import ACTIONS, Call, validate_call
-from env_servers.protocol.messages import CreateSessions, StepRequest
+from env_servers.protocol.messages import CreateSessions
 from env_servers.screens import Screens, Unsupported
 from env_servers.sessions import SessionStore
 from env_servers.suites import SUITES
@@ -171,20 +172,8 @@ def gui(action, **arguments):
     return {"name": "mobile_use", "arguments": {"action": action, **arguments}}
 
 
-async def play(suite, *actions):
-    """(observations, errors, verdict) of one episode."""
-    store = SessionStore(Screens({WorldKind: Worlds()}))
-    (lease,) = await store.create(CreateSessions(suite=suite, task=f"{suite}/TapMiddle", seed=3))
-    session = store.get(lease.session, lease.token)
-    seen, errors = [await store.reset(session)], []
-    for number, action in enumerate(actions):
-        reply = await store.step(session, StepRequest(episode=1, step=number, action=action))
-        seen.append(reply.observation)
-        errors.append(reply.error)
-    verdict = await store.evaluate(session)
-    assert await store.evaluate(session) == verdict
-    await store.close(session)
-    return seen, errors, verdict
+def play(suite, *actions):
+    return play_world(suite, f"{suite}/TapMiddle", 3, actions)
 
 
 def test_an_episode_is_graded_once_and_then_torn_down(world):

@@ -25,7 +25,7 @@ from env_servers.screens import Screens, Unsupported
 from env_servers.sessions import SessionStore, state_hash
 from env_servers.suites import instantiate
 from env_servers.suites.libreoffice.case import SCREENS
-from env_servers.suites.suite import DesktopKind, PageKind
+from env_servers.suites.suite import PageKind
 from gui_rl.data.samples import record_sample
 from gui_rl.data.schema import TurnRecord
 from gui_rl.data.trajectory_files import read_trajectories
@@ -39,36 +39,7 @@ except UserError as error:
     MISSING = str(error)
 needs_desktop = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 pytestmark = pytest.mark.desktop
-
-
-@pytest.fixture(scope="module")
-def desktops(run):
-    source = Desktops(timeout_s=60)
-    run(source.start())
-    yield source
-    run(source.stop())
-
-
-@pytest.fixture(scope="module")
-def store(desktops):
-    return SessionStore(Screens({DesktopKind: desktops}), max_sessions=4)
-
-
-@pytest.fixture
-def lease(run, desktops):
-    """lease(task, seed): a desktop with the task's document open, and the instance."""
-    held = []
-
-    def lease(task="calc/sum", seed=1):
-        instance = instantiate("libreoffice", task, seed)
-        desktop = run(desktops.lease(instance.page))
-        held.append(desktop)
-        run(desktop.load(instance.initial))
-        return desktop, instance
-
-    yield lease
-    for desktop in held:
-        run(desktops.release(desktop))
+SUITE = "libreoffice"
 
 
 def processes(desktop_folder):
@@ -140,7 +111,7 @@ def test_the_document_opens_as_its_model_says_with_equal_pixels_everywhere(run, 
 
 @needs_desktop
 def test_an_episode_leaves_nothing_to_the_next(run, lease):
-    desktop, instance = lease()
+    desktop, instance = lease("calc/sum")
     before = run(desktop.view())
     run(desktop.perform("desktop", {"action": "type", "text": "left behind\n"}))
     assert run(desktop.view()).state != before.state
@@ -152,7 +123,7 @@ def test_an_episode_leaves_nothing_to_the_next(run, lease):
 
 @needs_desktop
 def test_keyboard_and_mouse(run, lease):
-    desktop, _ = lease()
+    desktop, _ = lease("calc/sum")
 
     def act(**arguments):
         run(desktop.perform("desktop", arguments))
@@ -186,7 +157,7 @@ def test_keyboard_and_mouse(run, lease):
 
 @needs_desktop
 def test_tools_work_past_z_and_say_why_they_fail(run, lease):
-    desktop, _ = lease()
+    desktop, _ = lease("calc/sum")
 
     def call(name, **arguments):
         return run(desktop.tool(f"libreoffice_calc.{name}", arguments))
@@ -356,7 +327,7 @@ def test_a_killed_host_takes_its_programs_with_it(run, desktops):
 
 @needs_desktop
 def test_requests_to_one_desktop_do_not_mix(run, lease):
-    desktop, _ = lease()
+    desktop, _ = lease("calc/sum")
 
     async def both():
         return await asyncio.gather(desktop.view(), desktop.elements(), desktop.view())
@@ -368,7 +339,7 @@ def test_requests_to_one_desktop_do_not_mix(run, lease):
 
 @needs_desktop
 def test_servers_that_start_and_are_killed_leave_the_desktops_of_others_alone(run, lease):
-    desktop, _ = lease()
+    desktop, _ = lease("calc/sum")
     before = run(desktop.view())
     for _ in range(2):  # the second one's start clears up after the first
         child = subprocess.Popen([sys.executable, "-c", CHILD], stdout=subprocess.PIPE, text=True)

@@ -11,15 +11,12 @@ import pytest
 from PIL import Image, ImageChops
 
 from env_servers.check import trials
-from env_servers.desktop.room import Desktops, find_beside, find_python
+from env_servers.desktop.room import find_beside, find_python
 from env_servers.errors import UserError
 from env_servers.leases import Refusal
 from env_servers.protocol.messages import CreateSessions, StepRequest
-from env_servers.screens import Screens
-from env_servers.sessions import SessionStore, state_hash
-from env_servers.suites import instantiate
+from env_servers.sessions import state_hash
 from env_servers.suites.office.case import SCREEN
-from env_servers.suites.suite import DesktopKind
 
 try:
     find_python()
@@ -29,37 +26,8 @@ except UserError as error:
     MISSING = str(error)
 needs_programs = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 pytestmark = pytest.mark.desktop
+SUITE = "office"
 PROGRAMS = {"files/rename": "pcmanfm", "terminal/grep": "xterm", "editor/sum": "l3afpad", "mail/total": "chromium"}
-
-
-@pytest.fixture(scope="module")
-def desktops(run):
-    source = Desktops(timeout_s=90)
-    run(source.start())
-    yield source
-    run(source.stop())
-
-
-@pytest.fixture(scope="module")
-def store(desktops):
-    return SessionStore(Screens({DesktopKind: desktops}), max_sessions=4)
-
-
-@pytest.fixture
-def lease(run, desktops):
-    """lease(task, seed): a desktop with the task begun, and the instance."""
-    held = []
-
-    def lease(task, seed=1):
-        instance = instantiate("office", task, seed)
-        desktop = run(desktops.lease(instance.page))
-        held.append(desktop)
-        run(desktop.load(instance.initial))
-        return desktop, instance
-
-    yield lease
-    for desktop in held:
-        run(desktops.release(desktop))
 
 
 def below(pid):

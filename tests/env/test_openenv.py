@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import venv
 from pathlib import Path
 
 import pytest
@@ -46,19 +45,9 @@ for line in sys.stdin:
 
 
 @pytest.fixture(scope="session")
-def openenv(pytestconfig):
-    """The Python of a virtual environment with OpenEnv's client; made once, kept in pytest's cache."""
-    folder = pytestconfig.cache.mkdir(f"openenv-{VERSION}")
-    python, done = folder / "bin" / "python", folder / "complete"
-    if not done.exists():
-        venv.create(folder, with_pip=True, clear=True)
-        for arguments in (["--no-deps", f"openenv=={VERSION}"], NEEDED):
-            command = [python, "-m", "pip", "install", "--quiet", *arguments]
-            installed = subprocess.run(command, capture_output=True, text=True)
-            if installed.returncode:
-                pytest.skip(f"openenv {VERSION} cannot be installed here: {installed.stderr.strip().splitlines()[-1]}")
-        done.touch()
-    return python
+def openenv(side_python):
+    """The Python of a virtual environment with OpenEnv's client."""
+    return side_python("openenv", VERSION, NEEDED)
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import threading
 import pytest
 import uvicorn
 from fastapi import FastAPI, WebSocket
+from worlds import play_world
 
 from env_servers.adapters import Worlds, register
 from env_servers.errors import UserError
@@ -38,19 +39,8 @@ def gui(action, **arguments):
     return {"name": "browser_use", "arguments": {"action": action, **arguments}}
 
 
-async def play(task, *actions):
-    """(observations, errors, verdict) of one episode."""
-    store = SessionStore(Screens({WorldKind: Worlds()}))
-    (lease,) = await store.create(CreateSessions(suite="openenv", task=task, seed=SEED))
-    session = store.get(lease.session, lease.token)
-    seen, errors = [await store.reset(session)], []
-    for number, action in enumerate(actions):
-        reply = await store.step(session, StepRequest(episode=1, step=number, action=action))
-        seen.append(reply.observation)
-        errors.append(reply.error)
-    verdict = await store.evaluate(session)
-    await store.close(session)
-    return seen, errors, verdict
+def play(task, *actions):
+    return play_world("openenv", task, SEED, actions)
 
 
 async def scripted(server, task):

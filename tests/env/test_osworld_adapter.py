@@ -10,16 +10,14 @@ import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 from PIL import Image
+from worlds import play_world
 
-from env_servers.adapters import Worlds, register
+from env_servers.adapters import register
 from env_servers.adapters.osworld import to_pyautogui
 from env_servers.adapters.pyautogui_script import parse
 from env_servers.errors import UserError
-from env_servers.protocol.messages import CreateSessions, StepRequest
-from env_servers.screens import Screens, Unsupported
-from env_servers.sessions import SessionStore
+from env_servers.screens import Unsupported
 from env_servers.suites import SUITES
-from env_servers.suites.suite import WorldKind
 
 W, H = 200, 100
 FILE = "/srv/list.txt"
@@ -136,18 +134,8 @@ def gui(action, **arguments):
     return {"name": "computer_use", "arguments": {"action": action, **arguments}}
 
 
-async def play(task, *actions):
-    store = SessionStore(Screens({WorldKind: Worlds()}))
-    (lease,) = await store.create(CreateSessions(suite="osworld", task=task, seed=0))
-    session = store.get(lease.session, lease.token)
-    seen = await store.reset(session)
-    errors = [
-        (await store.step(session, StepRequest(episode=1, step=number, action=action))).error
-        for number, action in enumerate(actions)
-    ]
-    verdict = await store.evaluate(session)
-    await store.close(session)
-    return seen, errors, verdict
+def play(task, *actions):
+    return play_world("osworld", task, 0, actions)
 
 
 def test_only_tasks_that_can_be_graded_are_listed(world):
@@ -158,7 +146,7 @@ def test_only_tasks_that_can_be_graded_are_listed(world):
 def test_a_task_is_set_up_played_and_graded(world, log):
     done = gui("terminate", status="success")
     seen, errors, verdict = asyncio.run(play("osworld/os-milk", gui("type", text="milk\n"), done))
-    assert (seen.width, seen.height, seen.instruction, errors) == (W, H, "Write milk.", [None, None])
+    assert (seen[0].width, seen[0].height, seen[0].instruction, errors) == (W, H, "Write milk.", [None, None])
     assert (verdict.outcome, verdict.score) == ("success", 1)
     assert [name for name, _ in log] == ["upload", "open_file", "run", "execute", "run"]
 
