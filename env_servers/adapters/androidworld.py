@@ -16,29 +16,12 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from PIL import Image
 
-from ..errors import UserError
-from ..screens import ScreenError, View
+from ..screens import View
 from ..suites.suite import Task, WorldKind, split_of
 from .json_action import to_json_action
-from .world import Judged, Location, Wire, World, WorldScreen, full_score
-
-STEPS = 30  # of an episode; the wire does not tell AndroidWorld's own budget
-
-
-def picture(pixels: Any) -> bytes:
-    """PNG of nested lists [height][width][3] of 0..255; raises ScreenError for anything else."""
-    try:
-        found = np.asarray(pixels, dtype=np.uint8)
-        if found.ndim != 3 or found.shape[2] != 3 or not found.size:
-            raise ValueError(f"its shape is {found.shape}")
-    except (ValueError, TypeError, OverflowError) as error:
-        raise ScreenError(f"the screenshot is no picture: {error}") from error
-    out = io.BytesIO()
-    Image.fromarray(found).save(out, "PNG", compress_level=1)
-    return out.getvalue()
+from .world import Judged, Location, Wire, World, WorldScreen, full_score, picture, steps_of
 
 
 class AndroidScreen(WorldScreen):
@@ -129,14 +112,6 @@ class AndroidWorld(World):
 def phone_task(world: str, name: str, template: str, steps: int, tags: tuple[str, ...] = ()) -> Task:
     """A task of an Android world."""
     return Task(f"{world}/{name}", "mobile", template, (world, *tags), -1, True, steps, scripted=False)
-
-
-def steps_of(location: Location) -> int:
-    """The option `steps`; raises UserError unless it is a whole number above 0."""
-    text = location.option("steps", str(STEPS))
-    if not (text.isascii() and text.isdigit() and int(text)):
-        raise UserError(f"--suite {location.kind}: steps={text} is no number of steps")
-    return int(text)
 
 
 async def connect(location: Location) -> AndroidWorld:

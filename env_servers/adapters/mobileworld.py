@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..suites.suite import Task, WorldKind, split_of
-from .androidworld import AndroidScreen, phone_task, steps_of
-from .world import Judged, Location, Wire, World, full_score
+from .androidworld import AndroidScreen, phone_task
+from .world import Judged, Location, Wire, World, full_score, steps_of
 
 DEVICE = "emulator-5554"
 

@@ -27,9 +27,8 @@ from ..errors import UserError
 from ..protocol.actions import FUNCTIONS
 from ..screens import ScreenError, ScreenLost, View
 from ..suites.suite import SEEDS, Task, WorldKind, split_of
-from .androidworld import picture, steps_of
 from .browsergym import to_string
-from .world import TIMEOUT_S, Judged, Location, Wire, World, WorldScreen, full_score
+from .world import TIMEOUT_S, Judged, Location, Wire, World, WorldScreen, full_score, picture, steps_of
 
 INSTRUCTIONS = ("instruction", "goal")
 CODECS = ("gui_rl", "browsergym")

@@ -28,10 +28,9 @@ from ..logs import say
 from ..protocol.actions import to_pixels
 from ..screens import ScreenError, Unsupported, View, png_size
 from ..suites.suite import Task, WorldKind, split_of
-from .androidworld import steps_of
 from .osworld_metrics import INFEASIBLE, names_of, score
 from .pyautogui_script import NOTCH
-from .world import Judged, Location, Wire, World, WorldScreen, full_score
+from .world import Judged, Location, Wire, World, WorldScreen, full_score, steps_of
 
 STEPS = ("upload_file", "open", "launch", "activate_window", "close_window", "execute", "command", "sleep")
 GETTERS = ("rule", "vm_file", "vm_command_line")

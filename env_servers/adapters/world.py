@@ -7,6 +7,7 @@ the world has ended the episode itself}. The score is asked for once, at `termin
 
 from __future__ import annotations
 
+import io
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -15,6 +16,8 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import aiohttp
+import numpy as np
+from PIL import Image
 
 from ..errors import UserError
 from ..screens import ScreenError, ScreenLost, View
@@ -22,6 +25,7 @@ from ..suites.suite import State, Task, TaskInstance, WorldKind
 
 TIMEOUT_S = 180.0  # of one exchange: an emulator may take a minute to set a task up
 TOKEN_VARIABLE = "GUI_RL_WORLD_TOKEN"
+STEPS = 30  # of an episode, unless `steps` is given: no wire tells its world's own budget
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,27 @@ class Location:
     def option(self, name: str, default: str) -> str:
         """The last value given to an option."""
         return self.options.get(name, [default])[-1]
+
+
+def steps_of(location: Location) -> int:
+    """The option `steps`; raises UserError unless it is a whole number above 0."""
+    text = location.option("steps", str(STEPS))
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise UserError(f"--suite {location.kind}: steps={text} is no number of steps")
+    return int(text)
+
+
+def picture(pixels: Any) -> bytes:
+    """PNG of nested lists [height][width][3] of 0..255; raises ScreenError for anything else."""
+    try:
+        found = np.asarray(pixels, dtype=np.uint8)
+        if found.ndim != 3 or found.shape[2] != 3 or not found.size:
+            raise ValueError(f"its shape is {found.shape}")
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ScreenError(f"the screenshot is no picture: {error}") from error
+    out = io.BytesIO()
+    Image.fromarray(found).save(out, "PNG", compress_level=1)
+    return out.getvalue()
 
 
 class Wire:
